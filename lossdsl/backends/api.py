@@ -1,0 +1,83 @@
+"""All that a backend may import of lossdsl: the KernelProgram it prints and the records it returns.
+
+A backend is a distribution with a hook (`lossdsl.backends.hooks`) that returns `BackendSpec` records, and two functions:
+
+    probe() -> Availability          can it be used on this machine, and if not, why
+    emit(plan: Plan) -> Emitted      the Python text of one function a program, plus what those need
+
+Each emitted function is called `<kind>_` plus nothing else (`value`, `gradient`, `second`): it takes the program's "in" and "param"
+buffers in order, as tensors in their own dtypes and strides with the dimensions that `Buffer.axes` says, then by keyword the sizes of
+axes that no buffer has; it returns the tuple of "out" buffers. Real inputs may be half: arithmetic is in float32 then, in float64 if
+any real input is float64. Params are 0-d (or 1-d) float64 tensors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lossdsl.plan.kernel import (
+    Buffer,
+    Island,
+    KernelProgram,
+    Let,
+    Load,
+    Loop,
+    Operand,
+    Pick,
+    Plan,
+    Reduce,
+    Scatter,
+    Stmt,
+    Store,
+    Value,
+)
+from lossdsl.registry import BackendSpec
+
+API = 1  # raised when a backend written for the last one would break
+OLDEST_API = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """Whether a backend can be used here; `reason` in words when not, `device` what it found."""
+
+    ok: bool
+    reason: str = ""
+    device: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """Text for the generated module.
+
+    imports    import lines (sorted into the module's own)
+    functions  the definitions of value, gradient and second, formatted at 88 columns
+    runtime    modules whose text `--standalone` embeds, in order, by import name ("lossdsl_cpu.runtime")
+    """
+
+    imports: tuple[str, ...]
+    functions: str
+    runtime: tuple[str, ...] = ()
+
+
+__all__ = [
+    "API",
+    "OLDEST_API",
+    "Availability",
+    "BackendSpec",
+    "Buffer",
+    "Emitted",
+    "Island",
+    "KernelProgram",
+    "Let",
+    "Load",
+    "Loop",
+    "Operand",
+    "Pick",
+    "Plan",
+    "Reduce",
+    "Scatter",
+    "Stmt",
+    "Store",
+    "Value",
+]

@@ -1,0 +1,95 @@
+"""The Graph: a hash-consed SSA of operations over named axes. A node's index is its place in topological order.
+
+Operations (attrs in brackets; every value's axes are the union of its arguments' unless said):
+
+    const [value]                 a number, ±inf or a bool; Fraction where it is rational
+    leaf [name]                   an input, a param or a seed of the reverse pass: see `Leaf`
+    index [A]                     the index along A, from 0
+    size [A]                      the extent of A (of a batch axis: what conditions leave), int
+    <primitive>(x, …)             pointwise, any name of `lossdsl/primitives/`: add, mul, exp, select(c, a, b), eq, …
+    reduce [name, (A, …)](e[, m]) a reduction of `lossdsl/reductions/` over those axes where m holds
+    log_softmax [A](z[, m])       keeps A; masked entries are -inf
+    softmax [A](z[, m])           exp of it; masked entries are 0
+    cumsum [A](e[, m])            inclusive, in index order; adjoint is `cumsum` with attr reverse: [A, True]
+    order [A, K, down](key[, m])  the entries of A in key order, as indices along the new axis K; stable, masked last
+    pick [(A, …)](e, i, …)        e with A's index replaced by i, …, simultaneously; indices are in range (lowering clamps
+                                  them and keeps the presence apart)
+    scatter [A, (B, …)](e, i)     the adjoint of a pick: at index a of A, the sum over B, … of e where i == a
+    detach(e)
+    var [n]                       the unknown of root n
+    root [n](lo, hi, f)           the zero of f in var n, f monotone; per index of the axes of f
+    logdet [A, A'](m), eigvals [A, A', K](m), solve [A, A'](m, b), inverse [A, A'](m), …   islands
+
+Absence has been compiled away: masks are explicit, a value that may be absent is selected before it is used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from lossdsl.check.types import Type
+from lossdsl.source.text import Span
+
+Scalar = Fraction | float | bool
+Attr = str | int | bool | Scalar | tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operation; `args` are indices into `Graph.nodes`; `origin` is the text it came from (None for derived ones)."""
+
+    op: str
+    args: tuple[int, ...]
+    attrs: tuple[Attr, ...]
+    type: Type
+    origin: Span | None
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """What a `leaf` node stands for. `axes` in the order of the tensor's dimensions.
+
+    A seed is a cotangent: `@rows` for that of the rows, `@weight`, and `@grad.x` in the second application.
+    """
+
+    name: str
+    axes: tuple[str, ...]
+    type: Type
+    role: Literal["input", "param", "seed"]
+    differentiable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """`axes` is the canonical order; `outputs` name nodes:
+
+    rows            the body of the caller's reduction, already times its weight, 0 where absent; or the batch loss
+    weight          what the "valid" denominator sums: 1 or the weight where present, else 0; missing when it is all ones
+    aux.NAME        named outputs;  default.NAME  defaults of inputs
+    grad.NAME       (JointGraph) the cotangent of a differentiable leaf, given the seeds
+    second.NAME     (JointGraph) cotangents of leaves and of the seeds `@rows`, `@weight`, given seeds `@grad.NAME`
+    """
+
+    name: str
+    nodes: tuple[Node, ...]
+    leaves: tuple[Leaf, ...]
+    axes: tuple[str, ...]
+    batch: tuple[str, ...]  # the axes of rows, in canonical order; () for a batch loss
+    outputs: tuple[tuple[str, int], ...]
+
+    def output(self, name: str) -> int:
+        """The node of a named output; KeyError if there is none."""
+        return dict(self.outputs)[name]
+
+
+@dataclass(frozen=True, slots=True)
+class JointGraph:
+    """A Graph together with its derivatives: `graph.outputs` holds grad.* and, where it exists, second.*.
+
+    `second_missing` says why there is no second derivative, or is empty.
+    """
+
+    graph: Graph
+    second_missing: str = ""

@@ -1,0 +1,61 @@
+"""The Registry: everything that can be extended, as one immutable value that is passed to the stages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lossdsl.primitives.record import Primitive
+    from lossdsl.reductions.record import Reduction
+
+
+@dataclass(frozen=True, slots=True)
+class LossFile:
+    """One `.loss` file of a pack: found by its name, not yet read (`read` gives its text)."""
+
+    pack: str  # "std"
+    name: str  # "focal", the file's stem; `pack/name` is the full name
+    path: str
+    distribution: str  # "lossdsl 0.1.0", for messages
+
+    def read(self) -> str:
+        with open(self.path, encoding="utf-8") as file:
+            return file.read()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendSpec:
+    """A backend as its plugin declares it: nothing is imported until it is used.
+
+    `emit` and `probe` are "module:function"; see `lossdsl.backends.api` for what these are called with. `priority` orders
+    `backend="auto"`: the highest that is available for the tensors' device.
+    """
+
+    name: str
+    api: int
+    emit: str
+    probe: str
+    devices: tuple[str, ...]
+    priority: int = 0
+    doc: str = ""
+    distribution: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginFailure:
+    """A plugin that could not be used, and why; `lossdsl doctor` shows these."""
+
+    distribution: str
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    primitives: Mapping[str, Primitive]
+    reductions: Mapping[str, Reduction]
+    losses: Mapping[str, LossFile] = field(default_factory=dict)  # by full name, pack/name
+    backends: Mapping[str, BackendSpec] = field(default_factory=dict)
+    failures: tuple[PluginFailure, ...] = ()
