@@ -15,7 +15,7 @@ NOWHERE = Span(0, 0)
 
 
 def _span() -> Span:
-    return field(default=NOWHERE, compare=False, kw_only=True)  # type: ignore[no-any-return]
+    return field(default=NOWHERE, compare=False, kw_only=True)
 
 
 # --- expressions --------------------------------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+"""The plain-torch backend: a KernelProgram printed as torch operations."""
