@@ -29,7 +29,8 @@ class LossFile:
 class BackendSpec:
     """A backend as its plugin declares it: nothing is imported until it is used.
 
-    `emit` and `probe` are "module:function"; see `lossdsl.backends.api` for what these are called with. `priority` orders
+    `emit` and `probe` are "module:function"; see `lossdsl.backends.api` for what these are called with. `priority`
+    orders
     `backend="auto"`: the highest that is available for the tensors' device.
     """
 

@@ -1,13 +1,17 @@
 """All that a backend may import of lossdsl: the KernelProgram it prints and the records it returns.
 
-A backend is a distribution with a hook (`lossdsl.backends.hooks`) that returns `BackendSpec` records, and two functions:
+A backend is a distribution with a hook (`lossdsl.backends.hooks`) that returns `BackendSpec` records, and two
+functions:
 
     probe() -> Availability          can it be used on this machine, and if not, why
     emit(plan: Plan) -> Emitted      the Python text of one function a program, plus what those need
 
-Each emitted function is called `<kind>_` plus nothing else (`value`, `gradient`, `second`): it takes the program's "in" and "param"
-buffers in order, as tensors in their own dtypes and strides with the dimensions that `Buffer.axes` says, then by keyword the sizes of
-axes that no buffer has; it returns the tuple of "out" buffers. Real inputs may be half: arithmetic is in float32 then, in float64 if
+Each emitted function is called `<kind>_` plus nothing else (`value`, `gradient`, `second`): it takes the program's
+"in" and "param"
+buffers in order, as tensors in their own dtypes and strides with the dimensions that `Buffer.axes` says, then by
+keyword the sizes of
+axes that no buffer has; it returns the tuple of "out" buffers. Real inputs may be half: arithmetic is in float32
+then, in float64 if
 any real input is float64. Params are 0-d (or 1-d) float64 tensors.
 """
 

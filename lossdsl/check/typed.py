@@ -1,9 +1,11 @@
 """The typed tree: names resolved, functions inlined, every term with its type and its place in the source.
 
-Terms share structure: a name that is used twice is one object, so a walk memoises by `id(term)`. The operations are those
+Terms share structure: a name that is used twice is one object, so a walk memoises by `id(term)`. The operations are
+those
 of `ir/graph.py` with these differences, which `ir/lower.py` compiles away:
 
-* absence is still implicit: a `pick` may read outside its axis, `Where` conditions on axes are in `CheckedLoss.conditions`;
+* absence is still implicit: a `pick` may read outside its axis, `Where` conditions on axes are in
+`CheckedLoss.conditions`;
 * a reduction's mask is its second argument and has not yet met the conditions on its axes.
 """
 
@@ -72,8 +74,10 @@ class AxisInfo:
 class CheckedLoss:
     """A loss that is right: what `lossdsl.load` gives and every later stage reads.
 
-    `result` is the body of the caller's reduction, over the axes `reduced`: `reduction` is the file's word for it ("mean" or
-    "sum"), or None for a batch loss or a map, whose result is returned as it is. `keep` and `weight` are its `where` and
+    `result` is the body of the caller's reduction, over the axes `reduced`: `reduction` is the file's word for it
+    ("mean" or
+    "sum"), or None for a batch loss or a map, whose result is returned as it is. `keep` and `weight` are its `where`
+    and
     `weighted`.
     """
 

@@ -19,7 +19,8 @@ def index_kind(axis: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """`axes` is a set of names; `kind` is "real", "int", "bool", "label" or "index C" (bool ⊂ int ⊂ real, index ⊂ int)."""
+    """`axes` is a set of names; `kind` is "real", "int", "bool", "label" or "index C" (bool ⊂ int ⊂ real, index ⊂
+    int)."""
 
     axes: frozenset[str] = frozenset()
     kind: str = "real"

@@ -12,7 +12,8 @@ Operations (attrs in brackets; every value's axes are the union of its arguments
     softmax [A](z[, m])           exp of it; masked entries are 0
     cumsum [A](e[, m])            inclusive, in index order; adjoint is `cumsum` with attr reverse: [A, True]
     order [A, K, down](key[, m])  the entries of A in key order, as indices along the new axis K; stable, masked last
-    pick [(A, …)](e, i, …)        e with A's index replaced by i, …, simultaneously; indices are in range (lowering clamps
+    pick [(A, …)](e, i, …)        e with A's index replaced by i, …, simultaneously; indices are in range (lowering
+    clamps
                                   them and keeps the presence apart)
     scatter [A, (B, …)](e, i)     the adjoint of a pick: at index a of A, the sum over B, … of e where i == a
     detach(e)
@@ -38,7 +39,8 @@ Attr = str | int | bool | Scalar | tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One operation; `args` are indices into `Graph.nodes`; `origin` is the text it came from (None for derived ones)."""
+    """One operation; `args` are indices into `Graph.nodes`; `origin` is the text it came from (None for derived
+    ones)."""
 
     op: str
     args: tuple[int, ...]
@@ -66,7 +68,8 @@ class Graph:
     """`axes` is the canonical order; `outputs` name nodes:
 
     rows            the body of the caller's reduction, already times its weight, 0 where absent; or the batch loss
-    weight          what the "valid" denominator sums: 1 or the weight where present, else 0; missing when it is all ones
+    weight          what the "valid" denominator sums: 1 or the weight where present, else 0; missing when it is all
+                    ones
     aux.NAME        named outputs;  default.NAME  defaults of inputs
     grad.NAME       (JointGraph) the cotangent of a differentiable leaf, given the seeds
     second.NAME     (JointGraph) cotangents of leaves and of the seeds `@rows`, `@weight`, given seeds `@grad.NAME`

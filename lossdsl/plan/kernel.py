@@ -1,11 +1,15 @@
 """The KernelProgram: loops over named axes around loads, pointwise statements, reductions and stores.
 
-It is what backends print. A statement defines values; a value has axes and is computed for every index of them. The axes that
-enclosing loops bind are implied; those that no loop binds make the statement a whole-array one (a backend prints its own loop
+It is what backends print. A statement defines values; a value has axes and is computed for every index of them. The
+axes that
+enclosing loops bind are implied; those that no loop binds make the statement a whole-array one (a backend prints its
+own loop
 or library call for it). So the same statement list without loops means the same: loops say what shares a sweep.
 
-Scope: a value defined in a loop is visible to later statements of that loop (and of loops within it). A reduction over the axis of
-an enclosing loop has its value after that loop has ended, in the loop outside; its axes are those of its operand less the
+Scope: a value defined in a loop is visible to later statements of that loop (and of loops within it). A reduction
+over the axis of
+an enclosing loop has its value after that loop has ended, in the loop outside; its axes are those of its operand less
+the
 reduced ones. `verify` (plan/verify.py) checks it.
 
 Text form, one statement a line, indented by two spaces a loop:
@@ -84,8 +88,10 @@ class Load:
 class Reduce:
     """values = reduction over axes of args, where the mask holds.
 
-    logsumexp has two results (m, r): m the maximum (0 where that is -inf over a non-empty or empty range, so that z - m is
-    never NaN) and r = Σ exp(z - m) less the one term of a maximum: lse = m + log1p(r). Over nothing or only -inf, r = -1.
+    logsumexp has two results (m, r): m the maximum (0 where that is -inf over a non-empty or empty range, so that z -
+    m is
+    never NaN) and r = Σ exp(z - m) less the one term of a maximum: lse = m + log1p(r). Over nothing or only -inf, r =
+    -1.
     ties has two results: the maximum and how many entries attain it.
     """
 
@@ -111,7 +117,8 @@ class Scatter:
 
 @dataclass(frozen=True, slots=True)
 class Island:
-    """values = a library call on whole arrays: order, cumsum, contract (a matmul), logdet, root, …; attrs as in ir/graph.py."""
+    """values = a library call on whole arrays: order, cumsum, contract (a matmul), logdet, root, …; attrs as in
+    ir/graph.py."""
 
     values: tuple[Value, ...]
     op: str
@@ -147,7 +154,8 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Over one axis. `guard` (a value of the enclosing scope and this axis, computed by `head`): the body runs where it holds;
+    """Over one axis. `guard` (a value of the enclosing scope and this axis, computed by `head`): the body runs where
+    it holds;
     elsewhere the stores below write their `otherwise`, and reductions over this axis skip the entry."""
 
     axis: str

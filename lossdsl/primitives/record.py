@@ -1,7 +1,9 @@
 """What a primitive is: one record in one file of this folder.
 
-The functions of a record are written over a *namespace* `f` and operands with the usual operators: `f.exp(x)`, `x * y`, `-x`,
-`x ** y`, `f.select(c, a, b)`. The same function runs over the Graph builder, numpy in float64, mpmath at 50 digits and sympy, so
+The functions of a record are written over a *namespace* `f` and operands with the usual operators: `f.exp(x)`, `x *
+y`, `-x`,
+`x ** y`, `f.select(c, a, b)`. The same function runs over the Graph builder, numpy in float64, mpmath at 50 digits
+and sympy, so
 the meaning is said once. Nothing here imports sympy.
 """
 
@@ -24,14 +26,17 @@ class Primitive:
     name        what the language (if `public`) and the Graph call it
     arity       number of arguments
     doc         one sentence, with the formula
-    exact       its meaning as elementary mathematics, over a namespace with exp, log, sqrt, sin, …, select and comparisons; None for
+    exact       its meaning as elementary mathematics, over a namespace with exp, log, sqrt, sin, …, select and
+                comparisons; None for
                 the floor that every backend spells itself (add, mul, exp, log, select, lt, …)
     partials    its derivatives in other primitives; None: sympy's, from the generated table `primitives/table.py`
-    expand      a numerically good form in more elementary primitives, for backends that do not spell it; None for the floor
+    expand      a numerically good form in more elementary primitives, for backends that do not spell it; None for the
+                floor
     range       interval of the value from those of the arguments
     domain      for each argument the interval where it is defined; outside it the value is NaN (lints read this)
     kind        of the value from those of the arguments: "real", "bool", "int", "same" (the join of the arguments)
-    kinks       per argument: values at which it is not differentiable and the convention there, as text for the reference
+    kinks       per argument: values at which it is not differentiable and the convention there, as text for the
+                reference
     samples     arguments at which proofs and error measurements are made (ends, kinks, large, tiny)
     ulp         the largest error a backend may make in float32, in units of the last place
     public      whether the language offers it by this name (log1p is public with a lint; log1mexp is internal)

@@ -1,6 +1,7 @@
 """What a reduction is: one record in one file of this folder.
 
-A state is a tuple of values; the functions are written over a namespace as in `primitives/record.py`. `merge` is associative, so
+A state is a tuple of values; the functions are written over a namespace as in `primitives/record.py`. `merge` is
+associative, so
 that a plan may split a range over blocks, threads, chunks or ranks; a test checks the law for every record.
 """
 
@@ -20,7 +21,8 @@ class Reduction:
     merge    (f, state, state) -> the state of both ranges
     finish   (f, state) -> the results (one value, or two for logsumexp and ties)
     empty    the value over nothing, as the language gives it
-    adjoint  (f, x, result, cotangent) -> the cotangent of an entry x that is present (f is the Graph builder, x the body)
+    adjoint  (f, x, result, cotangent) -> the cotangent of an entry x that is present (f is the Graph builder, x the
+             body)
     kind     of the value: "same", "real", "int", "bool"
     range    (interval of the body) -> interval of the value
     public   whether the language offers it by this name
