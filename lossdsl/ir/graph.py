@@ -1,25 +1,26 @@
 """The Graph: a hash-consed SSA of operations over named axes. A node's index is its place in topological order.
 
-Operations (attrs in brackets; every value's axes are the union of its arguments' unless said):
+Operations (attrs in brackets; a value's axes are the union of its arguments' unless said):
 
     const [value]                 a number, ±inf or a bool; Fraction where it is rational
     leaf [name]                   an input, a param or a seed of the reverse pass: see `Leaf`
     index [A]                     the index along A, from 0
-    size [A]                      the extent of A (of a batch axis: what conditions leave), int
-    <primitive>(x, …)             pointwise, any name of `lossdsl/primitives/`: add, mul, exp, select(c, a, b), eq, …
+    size [A]                      the plain extent of A, an int
+    PRIMITIVE(x, …)               pointwise: add, mul, exp, select(c, a, b), eq, … of `lossdsl/primitives/`
     reduce [name, (A, …)](e[, m]) a reduction of `lossdsl/reductions/` over those axes where m holds
-    log_softmax [A](z[, m])       keeps A; masked entries are -inf
-    softmax [A](z[, m])           exp of it; masked entries are 0
-    cumsum [A](e[, m])            inclusive, in index order; adjoint is `cumsum` with attr reverse: [A, True]
-    order [A, K, down](key[, m])  the entries of A in key order, as indices along the new axis K; stable, masked last
+    logp [(A, …)](z[, m])         z less the log-sum-exp of z over A, … where m holds; keeps A. It stands for the whole
+                                  softmax family: a builder asked for log_softmax [A](z[, m]) or softmax [A](z[, m])
+                                  makes select(m, logp, -inf) or its exp
+    cumsum [A](e[, m])            inclusive, in index order; [A, True] runs from the end
+    order [A, K, down](key[, m])  the entries of A in key order as indices along the new axis K; stable, masked last
     pick [(A, …)](e, i, …)        e with A's index replaced by i, …, simultaneously; indices are in range (lowering
-    clamps
-                                  them and keeps the presence apart)
+                                  clamps them and keeps the presence apart)
     scatter [A, (B, …)](e, i)     the adjoint of a pick: at index a of A, the sum over B, … of e where i == a
     detach(e)
     var [n]                       the unknown of root n
-    root [n](lo, hi, f)           the zero of f in var n, f monotone; per index of the axes of f
-    logdet [A, A'](m), eigvals [A, A', K](m), solve [A, A'](m, b), inverse [A, A'](m), …   islands
+    root [n](lo, hi, f)           the zero of f in var n, f monotone, per index of f's axes
+    logdet [A, B](m), inverse [A, B](m), solve [A, B](m, b), eigvals [A, B, K](m), eigvecs [A, B, K](m)
+                                  islands: M has rows A and columns B; solve gives x along B with Σ_B m·x = b
 
 Absence has been compiled away: masks are explicit, a value that may be absent is selected before it is used.
 """

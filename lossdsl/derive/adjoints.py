@@ -1,0 +1,160 @@
+"""The adjoints of what is not pointwise, each with its reason: (tape, node, contributions) -> gives to the
+arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from lossdsl.derive.errors import NotDifferentiableError
+from lossdsl.derive.picks import pick_adjoint, scatter_adjoint
+from lossdsl.derive.softmax import logp_adjoint
+
+if TYPE_CHECKING:
+    from lossdsl.derive.reverse import Tape
+
+Adjoint = Callable[["Tape", int, list[int]], None]
+
+
+def _sum_up(tape: Tape, parts: list[int]) -> int:
+    result = parts[0]
+    for part in parts[1:]:
+        result = tape.builder.node("add", [result, part])
+    return result
+
+
+def _reduce(tape: Tape, n: int, parts: list[int]) -> None:
+    b = tape.builder
+    node = b[n]
+    name, axes = str(node.attrs[0]), node.attrs[1]
+    assert isinstance(axes, tuple)
+    e = node.args[0]
+    mask = node.args[1] if len(node.args) == 2 else None
+    ct = _sum_up(tape, parts)
+    match name:
+        case "sum":
+            part = ct
+        case "logsumexp":  # d lse / dz_j = softmax_j
+            logp = b.node("logp", node.args, (axes,))
+            part = b.node("mul", [ct, b.node("exp", [logp])])
+        case "max" | "min":  # ties share equally
+            ties = b.node("eq", [e, n])
+            if mask is not None:
+                ties = b.node("and", [mask, ties])
+            share = b.node("div", [ct, b.reduce("count", axes, b.const(True), ties)])
+            part = b.node("select", [ties, share, b.const(0)])
+        case "prod":  # the product of the others, without dividing by an entry that may be 0
+            part = b.node("mul", [ct, _others(tape, e, axes, mask)])
+        case "argmax" | "count":
+            return
+        case _:
+            raise NotDifferentiableError(name, node.origin)
+    if mask is not None:
+        part = b.node("select", [mask, part, b.const(0)])
+    tape.spread(e, b.type(e).axes | (b.type(mask).axes if mask is not None else frozenset()), part)
+
+
+def _others(tape: Tape, e: int, axes: tuple[str, ...], mask: int | None) -> int:
+    b = tape.builder
+    copies = {a: b.fresh_axis(a) for a in axes}
+    rename = {a: b.index(c) for a, c in copies.items()}
+    same = b.const(True)
+    for a, c in copies.items():
+        same = b.node("and", [same, b.node("eq", [b.index(a), b.index(c)])])
+    others = b.node("not", [same])
+    if mask is not None:
+        others = b.node("and", [b.pick(mask, rename), others])
+    return b.reduce("prod", tuple(copies.values()), b.pick(e, rename), others)
+
+
+def _cumsum(tape: Tape, n: int, parts: list[int]) -> None:
+    """Entry i is in the sums from i on: the adjoint runs the other way."""
+    b = tape.builder
+    node = b[n]
+    axis, backwards = node.attrs[0], len(node.attrs) > 1
+    back = b.node("cumsum", [_sum_up(tape, parts)], (axis,) if backwards else (axis, True))
+    if len(node.args) == 2:
+        back = b.node("select", [node.args[1], back, b.const(0)])
+    tape.spread(node.args[0], node.type.axes, back)
+
+
+def _root(tape: Tape, n: int, parts: list[int]) -> None:
+    """f(t, θ) = 0 gives dt = -(∂f/∂θ) / (∂f/∂t): the cotangent -c / f_t goes into f at the root, t held fixed."""
+    from lossdsl.derive.reverse import reverse
+
+    b = tape.builder
+    node = b[n]
+    _, _, f = node.args
+    unknown = next(i for i, v in enumerate(b.nodes) if v.op == "var" and v.attrs == node.attrs)
+    slope = reverse(b, {f: b.const(1)}, [unknown]).get(unknown)
+    if slope is None:
+        raise NotDifferentiableError("root of an expression without its unknown", node.origin)
+    at = {unknown: n}
+    ct = b.node("neg", [b.node("div", [_sum_up(tape, parts), b.rebuild(slope, at)])])
+    held = b.rebuild(f, {unknown: b.raw("detach", [n], ())})
+    for leaf, part in reverse(b, {held: ct}, sorted(tape.wanted)).items():
+        tape.give(leaf, part)
+
+
+def _logdet(tape: Tape, n: int, parts: list[int]) -> None:
+    """d log|det M| = tr(M⁻¹ dM)."""
+    b = tape.builder
+    node = b[n]
+    inverse = b.node("inverse", node.args, node.attrs)
+    row, column = str(node.attrs[0]), str(node.attrs[1])
+    turned = b.pick(inverse, {row: b.index(column), column: b.index(row)})
+    tape.spread(node.args[0], b.type(node.args[0]).axes, b.node("mul", [_sum_up(tape, parts), turned]))
+
+
+def _inverse(tape: Tape, n: int, parts: list[int]) -> None:
+    """dM⁻¹ = -M⁻¹ dM M⁻¹, so the cotangent is -M⁻ᵀ C M⁻ᵀ."""
+    b = tape.builder
+    node = b[n]
+    row, column = str(node.attrs[0]), str(node.attrs[1])
+    k, m = b.fresh_axis(row), b.fresh_axis(column)
+    ct = b.pick(_sum_up(tape, parts), {row: b.index(k), column: b.index(m)})
+    left = b.pick(n, {row: b.index(k), column: b.index(row)})
+    right = b.pick(n, {row: b.index(column), column: b.index(m)})
+    inner = b.reduce("sum", (k,), b.node("mul", [left, ct]))
+    tape.spread(
+        node.args[0], b.type(node.args[0]).axes, b.node("neg", [b.reduce("sum", (m,), b.node("mul", [inner, right]))])
+    )
+
+
+def _solve(tape: Tape, n: int, parts: list[int]) -> None:
+    """A x = b: the cotangent of b is A⁻ᵀ c, that of A is minus its outer product with x."""
+    b = tape.builder
+    node = b[n]
+    a, rhs = node.args
+    row, column = str(node.attrs[0]), str(node.attrs[1])
+    turned = b.pick(a, {row: b.index(column), column: b.index(row)})
+    ct = b.node("solve", [turned, b.pick(_sum_up(tape, parts), {column: b.index(row)})], (row, column))
+    back = b.pick(ct, {column: b.index(row)})
+    tape.spread(rhs, node.type.axes - {column} | {row}, back)
+    tape.spread(a, b.type(a).axes, b.node("neg", [b.node("mul", [back, n])]))
+
+
+def _eigvals(tape: Tape, n: int, parts: list[int]) -> None:
+    """dλ_k = v_kᵀ dM v_k."""
+    b = tape.builder
+    node = b[n]
+    row, column, k = (str(a) for a in node.attrs)
+    v = b.node("eigvecs", node.args, node.attrs)
+    along_row = b.pick(v, {column: b.index(row)}) if row not in b.type(v).axes else v
+    along_column = b.pick(along_row, {row: b.index(column)})
+    part = b.node("mul", [b.node("mul", [_sum_up(tape, parts), along_row]), along_column])
+    tape.give(node.args[0], b.reduce("sum", (k,), part))
+
+
+ADJOINTS: dict[str, Adjoint] = {
+    "reduce": _reduce,
+    "logp": logp_adjoint,
+    "pick": pick_adjoint,
+    "scatter": scatter_adjoint,
+    "cumsum": _cumsum,
+    "root": _root,
+    "logdet": _logdet,
+    "inverse": _inverse,
+    "solve": _solve,
+    "eigvals": _eigvals,
+}

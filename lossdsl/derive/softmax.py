@@ -1,0 +1,94 @@
+"""The adjoint of logp = z - lse(z), in the forms that keep their digits.
+
+For a cotangent c along the axes, dz_j = c_j - p_j Σ_k c_k. Read at one place y with cotangent c, that is c·(δ_jy -
+p_j): at y it is c·(1 - p_y) = -c·expm1(logp_y), never p - 1. For a dense cotangent c_j = p_j·w_j the sum cancels
+where p_j is near 1; there dz_j = p_j·(u_j - Σ_k p_k u_k) with u = w - w_a for any reference a, and a = argmax z makes
+the large term exactly 0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lossdsl.ir.rules.match import is_const
+
+if TYPE_CHECKING:
+    from lossdsl.derive.reverse import Tape
+    from lossdsl.ir.builder import Builder
+
+
+def logp_adjoint(tape: Tape, n: int, parts: list[int]) -> None:
+    b = tape.builder
+    node = b[n]
+    axes = node.attrs[0]
+    assert isinstance(axes, tuple)
+    mask = node.args[1] if len(node.args) == 2 else None
+    puts: dict[int, int] = {}
+    dense: int | None = None
+    for part in parts:
+        condition, c = _put(b, part, axes)
+        if condition is None:
+            dense = part if dense is None else b.node("add", [dense, part])
+        else:
+            puts[condition] = c if condition not in puts else b.node("add", [puts[condition], c])
+    z = node.args[0]
+    p = b.node("exp", [n])
+    for condition, c in puts.items():
+        y = {axes[0]: b[condition].args[1]}
+        at = b.node("neg", [b.node("mul", [c, b.node("expm1", [b.pick(n, y)])])])
+        away = b.node("neg", [b.node("mul", [c, p])])
+        if mask is not None:  # an entry outside the mask is z less a constant that it does not enter
+            at = b.node("select", [b.pick(mask, y), at, c])
+            away = b.node("select", [mask, away, b.const(0)])
+        tape.spread(z, node.type.axes, b.node("select", [condition, at, away]))
+    if dense is not None:
+        tape.spread(z, node.type.axes, _dense(b, n, dense, axes, mask, p))
+
+
+def _put(b: Builder, part: int, axes: tuple[str, ...]) -> tuple[int | None, int]:
+    """(A == y, c) if the cotangent is c at y and 0 elsewhere."""
+    node = b[part]
+    if node.op == "select" and is_const(b, node.args[2], 0) and len(axes) == 1:
+        condition, c, _ = node.args
+        test = b[condition]
+        if test.op == "eq" and b[test.args[0]].op == "index" and b[test.args[0]].attrs == axes:
+            y = test.args[1]
+            if not b.type(y).axes & set(axes) and not b.type(c).axes & set(axes):
+                return condition, c
+    return None, part
+
+
+def _dense(b: Builder, n: int, c: int, axes: tuple[str, ...], mask: int | None, p: int) -> int:
+    weight = _without_factor(b, c, p) if mask is None and len(axes) == 1 else None
+    if weight is not None and b.type(weight).axes & set(axes):
+        a = b.node("reduce", [b[n].args[0]], ("argmax", axes))
+        reference = b.node("detach", [b.pick(weight, {axes[0]: a})])
+        u = b.node("sub", [weight, reference])
+        mean = b.reduce("sum", axes, b.node("mul", [p, u]))
+        return b.node("mul", [p, b.node("sub", [u, mean])])
+    share = b.node("mul", [b.reduce("sum", axes, c), p])
+    if mask is not None:
+        share = b.node("select", [mask, share, b.const(0)])
+    return b.node("sub", [c, share])
+
+
+def _without_factor(b: Builder, c: int, p: int) -> int | None:
+    """w, if c is w·p."""
+    node = b[c]
+    if c == p:
+        return b.const(1)
+    if node.op == "neg":
+        w = _without_factor(b, node.args[0], p)
+        return None if w is None else b.node("neg", [w])
+    if node.op == "mul":
+        for x, y in (node.args, node.args[::-1]):
+            w = _without_factor(b, x, p)
+            if w is not None:
+                return b.node("mul", [w, y])
+    if node.op == "div":
+        w = _without_factor(b, node.args[0], p)
+        return None if w is None else b.node("div", [w, node.args[1]])
+    if node.op in ("add", "sub"):
+        w, v = (_without_factor(b, a, p) for a in node.args)
+        return None if w is None or v is None else b.node(node.op, [w, v])
+    return None

@@ -1,0 +1,232 @@
+"""Building Graphs: every node is typed, rewritten by rule and hash-consed as it is made.
+
+The rules of `ir/rewrite.py` run on construction, from the arguments up, so the same simplifications serve what the user
+wrote, what the reverse pass derives and what the planner expands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from math import inf
+
+from lossdsl.check.types import Type, base_axis
+from lossdsl.ir.graph import Attr, Graph, Leaf, Node, Scalar
+from lossdsl.ir.namespace import Namespace, Ref
+from lossdsl.ir.typing import infer
+from lossdsl.registry import Registry
+from lossdsl.source.diagnostic import InternalError
+from lossdsl.source.text import Span
+
+# Picks are pushed through these besides the pointwise primitives: their value at an index needs no other index.
+_TRANSPARENT = ("detach",)
+
+
+class Builder:
+    """A Graph under construction. The one mutable thing of the compiler; stages hand on what `graph` returns."""
+
+    def __init__(self, registry: Registry, name: str, axes: Sequence[str], batch: Sequence[str]) -> None:
+        self.registry = registry
+        self.name = name
+        self.axes = list(axes)
+        self.batch = tuple(batch)
+        self.nodes: list[Node] = []
+        self.leaves: dict[str, Leaf] = {}
+        self.f = Namespace(self)
+        self.picked: dict[str, list[int]] = {}  # axis -> index nodes it was replaced by: what rules look for
+        self._ids: dict[tuple[str, tuple[int, ...], tuple[Attr, ...], bool], int] = {}
+        self._from: Span | None = None
+
+    # --- nodes -----------------------------------------------------------------------------------------------------
+
+    def node(self, op: str, args: Sequence[int], attrs: tuple[Attr, ...] = (), origin: Span | None = None) -> int:
+        """The node for op(args), or an equal and better one that the rules know. InternalError on an unknown op."""
+        from lossdsl.ir.rewrite import rewrite  # the rules build nodes: they import this module's type
+
+        outer, self._from = self._from, origin or self._from
+        try:
+            better = rewrite(self, op, tuple(args), attrs)
+            return self.raw(op, args, attrs) if better is None else better
+        finally:
+            self._from = outer
+
+    def raw(self, op: str, args: Sequence[int], attrs: tuple[Attr, ...] = (), type: Type | None = None) -> int:
+        """The node as said, without rewriting; `type` where it can't be inferred (a leaf, the unknown of a root)."""
+        # 1, 1.0 and True are one dictionary key: a bool constant must not become a number.
+        key = (op, tuple(args), attrs, bool(attrs) and isinstance(attrs[0], bool))
+        found = self._ids.get(key)
+        if found is None:
+            typed = type or infer(self, op, tuple(args), attrs)
+            self._ids[key] = found = len(self.nodes)
+            self.nodes.append(Node(op, tuple(args), attrs, typed, self._from))
+            self._note_axes(typed.axes)
+        return found
+
+    def _note_axes(self, axes: Iterable[str]) -> None:
+        """Axes that appear on the way (fresh copies, `C -> K`) join the canonical order behind their base."""
+        for axis in sorted(set(axes) - set(self.axes)):
+            kin = [i for i, a in enumerate(self.axes) if base_axis(a) == base_axis(axis)]
+            self.axes.insert(kin[-1] + 1 if kin else len(self.axes), axis)
+
+    def const(self, value: Scalar | int, origin: Span | None = None) -> int:
+        if isinstance(value, bool):
+            return self.node("const", (), (value,), origin)
+        if isinstance(value, float) and abs(value) != inf:
+            value = Fraction(value)
+        return self.node("const", (), (Fraction(value) if isinstance(value, int) else value,), origin)
+
+    def leaf(self, leaf: Leaf, origin: Span | None = None) -> int:
+        known = self.leaves.setdefault(leaf.name, leaf)
+        if known != leaf:
+            raise InternalError(f"two leaves are called {leaf.name}")
+        outer, self._from = self._from, origin
+        node = self.raw("leaf", (), (leaf.name,), leaf.type)
+        self._from = outer
+        return node
+
+    def var(self, number: int, type: Type) -> int:
+        """The unknown of root `number`."""
+        return self.raw("var", (), (number,), type)
+
+    def index(self, axis: str) -> int:
+        return self.node("index", (), (axis,))
+
+    def size(self, axis: str) -> int:
+        return self.node("size", (), (axis,))
+
+    def reduce(self, name: str, axes: Sequence[str], e: int, mask: int | None = None) -> int:
+        args = (e,) if mask is None else (e, mask)
+        return self.node("reduce", args, (name, tuple(axes)))
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, node: int) -> Node:
+        return self.nodes[node]
+
+    def type(self, node: int) -> Type:
+        return self.nodes[node].type
+
+    def value(self, node: int) -> Scalar | None:
+        """The value of a constant, else None."""
+        n = self.nodes[node]
+        return n.attrs[0] if n.op == "const" else None  # type: ignore[return-value]
+
+    def ref(self, node: int) -> Ref:
+        return Ref(self, node)
+
+    def is_pointwise(self, op: str) -> bool:
+        return op in self.registry.primitives
+
+    def fresh_axis(self, axis: str) -> str:
+        """A copy of `axis` that nothing uses yet."""
+        copy = axis + "'"
+        while copy in self.axes:
+            copy += "'"
+        self._note_axes([copy])
+        return copy
+
+    # --- rebuilding -------------------------------------------------------------------------------------------------
+
+    def pick(self, e: int, pairs: Mapping[str, int], origin: Span | None = None) -> int:
+        """e with the index of each axis replaced, simultaneously: e[A -> i, B -> j].
+
+        Goes through pointwise operations to where a value comes from: leaves, reductions, logp, order, root, islands.
+        """
+        for axis, index in pairs.items():
+            seen = self.picked.setdefault(axis, [])
+            if index not in seen:
+                seen.append(index)
+        outer, self._from = self._from, origin or self._from
+        result = self._pick(e, dict(pairs), {})
+        self._from = outer
+        return result
+
+    def _pick(self, e: int, pairs: dict[str, int], memo: dict[int, int]) -> int:
+        if e in memo:
+            return memo[e]
+        node = self.nodes[e]
+        live = {
+            a: i
+            for a, i in pairs.items()
+            if a in node.type.axes and not (self.nodes[i].op == "index" and self.nodes[i].attrs == (a,))
+        }
+        if not live:
+            result = e
+        elif node.op == "index":
+            result = live[str(node.attrs[0])]
+        elif self.is_pointwise(node.op) or node.op in _TRANSPARENT:
+            result = self.node(node.op, [self._pick(a, pairs, memo) for a in node.args], node.attrs)
+        elif node.op == "pick":
+            source, *indices = node.args
+            inner = {str(a): self._pick(i, pairs, memo) for a, i in zip(node.attrs[0], indices, strict=True)}  # type: ignore[arg-type]
+            through = {a: i for a, i in live.items() if a in self.type(source).axes and a not in inner}
+            result = self._pick(source, {**through, **inner}, {})
+        else:
+            axes = tuple(a for a in self.axes if a in live)
+            result = self.raw("pick", (e, *(live[a] for a in axes)), (axes,))
+        memo[e] = result
+        return result
+
+    def rebuild(self, e: int, replace: Mapping[int, int]) -> int:
+        """e with some nodes replaced by others, everything above them made anew."""
+        memo = dict(replace)
+        low = min(replace, default=0)
+
+        def walk(n: int) -> int:
+            if n in memo or n < low:
+                return memo.get(n, n)
+            node = self.nodes[n]
+            args = [walk(a) for a in node.args]
+            same = tuple(args) == node.args
+            memo[n] = n if same else self._again(node, args)
+            return memo[n]
+
+        return walk(e)
+
+    def _again(self, node: Node, args: Sequence[int]) -> int:
+        if node.op == "pick":
+            return self.pick(args[0], dict(zip(node.attrs[0], args[1:], strict=True)))  # type: ignore[arg-type]
+        return self.node(node.op, args, node.attrs, node.origin)
+
+    def replay(self, graph: Graph) -> list[int]:
+        """Adds all nodes of a finished Graph; returns where each came to lie."""
+        for axis in graph.axes:
+            self._note_axes([axis])
+        ids: list[int] = []
+        leaves = {leaf.name: leaf for leaf in graph.leaves}
+        for node in graph.nodes:
+            args = [ids[a] for a in node.args]
+            if node.op == "leaf":
+                ids.append(self.leaf(leaves[str(node.attrs[0])], node.origin))
+            elif node.op == "var":
+                ids.append(self.var(int(node.attrs[0]), node.type))  # type: ignore[arg-type]
+            else:
+                outer, self._from = self._from, node.origin
+                ids.append(self._again(node, args))
+                self._from = outer
+        return ids
+
+    def graph(self, outputs: Mapping[str, int]) -> Graph:
+        """What the outputs need, in topological order."""
+        needed: set[int] = set()
+        stack = list(outputs.values())
+        while stack:
+            n = stack.pop()
+            if n not in needed:
+                needed.add(n)
+                stack.extend(self.nodes[n].args)
+        new = {old: i for i, old in enumerate(sorted(needed))}
+        nodes = []
+        for old in new:
+            node = self.nodes[old]
+            nodes.append(Node(node.op, tuple(new[a] for a in node.args), node.attrs, node.type, node.origin))
+        used = {n.attrs[0] for n in nodes if n.op == "leaf"}
+        leaves = tuple(leaf for leaf in self.leaves.values() if leaf.name in used or leaf.role == "input")
+        return Graph(
+            self.name,
+            tuple(nodes),
+            leaves,
+            tuple(self.axes),
+            self.batch,
+            tuple((k, new[n]) for k, n in outputs.items()),
+        )

@@ -1,0 +1,190 @@
+"""Logarithms and exponentials in the forms that keep their digits (kernels of log1p, expm1, softplus, log(1 - e^u)).
+
+1 - e^u has the accurate form -expm1(u); `match.complement` recognises it. The value 1 - p of a softmax entry p =
+e^logp is thus accurate however near p is to 1, since logp is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lossdsl.ir.graph import Attr
+from lossdsl.ir.rewrite import Rule
+from lossdsl.ir.rules.match import as_log, complement, factors, inside, is_const, nonnegative, rational
+
+if TYPE_CHECKING:
+    from lossdsl.ir.builder import Builder
+
+
+def _log(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    (x,) = args
+    node = b[x]
+    if is_const(b, x, 1):
+        return b.const(0)
+    log = as_log(b, x)
+    if log is not None:
+        return log
+    u = complement(b, x)
+    if u is not None:
+        return b.node("log1mexp", [u])
+    match node.op:
+        case "sigmoid":
+            return b.node("neg", [b.node("softplus", [b.node("neg", node.args)])])
+        case "pow" if nonnegative(b, node.args[0]):
+            return b.node("mul", [node.args[1], b.node("log", [node.args[0]])])
+        case "sqrt":
+            return b.node("div", [b.node("log", node.args), b.const(2)])
+        case "add":
+            return _log_sum(b, *node.args)
+        case "sub" if is_const(b, node.args[0], 1):
+            return b.node("log1p", [b.node("neg", [node.args[1]])])
+        case "div" if all(nonnegative(b, a) for a in node.args) and as_log(b, node.args[1]) is not None:
+            return b.node("sub", [b.node("log", [node.args[0]]), b.node("log", [node.args[1]])])
+        case "reduce" if node.attrs[0] == "sum":
+            log = as_log(b, node.args[0])
+            if log is not None:
+                return b.node("reduce", (log, *node.args[1:]), ("logsumexp", node.attrs[1]))
+    return None
+
+
+def _log_sum(b: Builder, x: int, y: int) -> int | None:
+    for one, other in ((x, y), (y, x)):
+        if is_const(b, one, 1):
+            return b.node("log1p", [other])
+    p, q = as_log(b, x), as_log(b, y)
+    return None if p is None or q is None else b.node("logaddexp", [p, q])
+
+
+def _exp(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    (u,) = args
+    node = b[u]
+    if is_const(b, u, 0):
+        return b.const(1)
+    match node.op:
+        case "log" if nonnegative(b, node.args[0]):
+            return node.args[0]
+        case "log1p":
+            return b.node("add", [b.const(1), node.args[0]])
+        case "log1mexp":
+            return b.node("neg", [b.node("expm1", node.args)])
+        case "neg":
+            x = inside(b, node.args[0], "softplus")
+            if x is not None:
+                return b.node("sigmoid", [b.node("neg", [x])])
+    return None
+
+
+def _expm1(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    (u,) = args
+    if is_const(b, u, 0):
+        return b.const(0)
+    negated = inside(b, u, "neg")
+    x = None if negated is None else inside(b, negated, "softplus")
+    if x is not None:
+        return b.node("neg", [b.node("sigmoid", [x])])
+    plus = inside(b, u, "log1p")
+    return plus
+
+
+def _log1p(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    (x,) = args
+    if is_const(b, x, 0):
+        return x
+    for op, form in (("exp", "softplus"), ("expm1", "")):
+        u = inside(b, x, op)
+        if u is not None:
+            return b.node(form, [u]) if form else u
+    negated = inside(b, x, "neg")
+    if negated is not None:
+        log = as_log(b, negated)
+        if log is not None and b.type(negated).interval.high <= 1:
+            return b.node("log1mexp", [log])
+    return None
+
+
+def _minus(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    x, y = args
+    if is_const(b, x, 1):
+        return _one_less(b, y, negative=True)
+    if is_const(b, y, 1):
+        return _one_less(b, x, negative=False)
+    if inside(b, x, "softplus") == y:
+        return b.node("softplus", [b.node("neg", [y])])
+    return _difference_of_exp(b, x, y)
+
+
+def _difference_of_exp(b: Builder, x: int, y: int) -> int | None:
+    """c·e^p - c·e^q as c·expsub(p, q), which is exact where p is near q: the gradient of a divergence near its zero."""
+    over, under = factors(b, x), factors(b, y)
+    p, q = (next((f for f in found if b[f].op == "exp"), None) for found in (over, under))
+    if p is None or q is None:
+        return None
+    over.remove(p)
+    under.remove(q)
+    if sorted(over) != sorted(under):
+        return None
+    result = b.node("expsub", [b[p].args[0], b[q].args[0]])
+    for factor in over:
+        result = b.node("mul", [factor, result])
+    return result
+
+
+def _one_less(b: Builder, e: int, negative: bool) -> int | None:
+    """e - 1, or 1 - e, where the difference has a form of its own."""
+    node = b[e]
+    u = inside(b, e, "exp")
+    if u is None and node.op == "pow" and nonnegative(b, node.args[0]) and not _whole(b, node.args[1]):
+        u = b.node("mul", [node.args[1], b.node("log", [node.args[0]])])
+    if u is not None:
+        less = b.node("expm1", [u])
+        return b.node("neg", [less]) if negative else less
+    if node.op == "sigmoid":
+        rest = b.node("sigmoid", [b.node("neg", node.args)])
+        return rest if negative else b.node("neg", [rest])
+    return None
+
+
+def _whole(b: Builder, n: int) -> bool:
+    value = rational(b, n)
+    return value is not None and value.denominator == 1
+
+
+def _plus(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    for x, y in (args, args[::-1]):
+        u = inside(b, y, "expm1")
+        if is_const(b, x, 1) and u is not None:
+            return b.node("exp", [u])
+    return None
+
+
+def _power(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    x, a = args
+    if _whole(b, a):
+        return None  # p * p of a p that is there anyway beats another exponential
+    log = as_log(b, x)
+    if log is None and b[x].op == "sigmoid":
+        log = b.node("log", [x])
+    return None if log is None else b.node("exp", [b.node("mul", [a, log])])
+
+
+def _divide(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    p, q = inside(b, args[0], "exp"), inside(b, args[1], "exp")
+    return None if p is None or q is None else b.node("exp", [b.node("sub", [p, q])])
+
+
+def _sqrt(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    log = as_log(b, args[0])
+    return None if log is None else b.node("exp", [b.node("div", [log, b.const(2)])])
+
+
+RULES = (
+    Rule("log", ("log",), "log of exponentials, their sums, complements and powers without forming them", _log),
+    Rule("exp", ("exp",), "exp of a logarithm is its argument", _exp),
+    Rule("expm1", ("expm1",), "expm1(-softplus(x)) = -sigmoid(x)", _expm1),
+    Rule("log1p", ("log1p",), "log1p(e^u) = softplus(u); log1p(-e^u) = log(1 - e^u)", _log1p),
+    Rule("difference", ("sub",), "1 - e^u = -expm1(u); softplus(x) - x = softplus(-x); e^a - e^b", _minus),
+    Rule("sum", ("add",), "1 + expm1(u) = e^u", _plus),
+    Rule("power of exp", ("pow",), "(e^u)^a = e^(a·u): no underflow before the power", _power),
+    Rule("ratio of exp", ("div",), "e^a / e^b = e^(a - b)", _divide),
+    Rule("root of exp", ("sqrt",), "sqrt(e^u) = e^(u/2)", _sqrt),
+)

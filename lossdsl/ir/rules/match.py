@@ -1,0 +1,65 @@
+"""Looking at nodes: the few questions that rules ask."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lossdsl.ir.builder import Builder
+
+
+def inside(b: Builder, n: int, op: str) -> int | None:
+    """The argument of a one-argument `op`, if n is one."""
+    node = b[n]
+    return node.args[0] if node.op == op and len(node.args) == 1 else None
+
+
+def is_const(b: Builder, n: int, value: int) -> bool:
+    found = b.value(n)
+    return isinstance(found, Fraction) and found == value
+
+
+def rational(b: Builder, n: int) -> Fraction | None:
+    found = b.value(n)
+    return found if isinstance(found, Fraction) else None
+
+
+def complement(b: Builder, n: int) -> int | None:
+    """u, if n is 1 - e^u in its accurate form, -expm1(u)."""
+    negated = inside(b, n, "neg")
+    return None if negated is None else inside(b, negated, "expm1")
+
+
+def nonnegative(b: Builder, n: int) -> bool:
+    return b.type(n).interval.low >= 0
+
+
+def factors(b: Builder, n: int) -> list[int]:
+    """The factors of a product, itself if it is none."""
+    node = b[n]
+    return [f for a in node.args for f in factors(b, a)] if node.op == "mul" else [n]
+
+
+def as_log(b: Builder, n: int) -> int | None:
+    """The logarithm of n without forming n, if n is made of exponentials; None otherwise.
+
+    Products and quotients with non-negative factors, powers and choices of such are too.
+    """
+    node = b[n]
+    if node.op == "exp":
+        return node.args[0]
+    if node.op == "mul":
+        for e, other in (node.args, node.args[::-1]):
+            log = as_log(b, e) if nonnegative(b, other) else None
+            if log is not None:
+                return b.node("add", [b.node("log", [other]), log])
+    if node.op == "div" and nonnegative(b, node.args[1]):
+        log = as_log(b, node.args[0])
+        if log is not None:
+            return b.node("sub", [log, b.node("log", [node.args[1]])])
+    if node.op == "select":
+        yes, no = as_log(b, node.args[1]), as_log(b, node.args[2])
+        if yes is not None and no is not None:
+            return b.node("select", [node.args[0], yes, no])
+    return None

@@ -1,0 +1,144 @@
+"""The softmax family as one node: logp[A](z; m) = z - logsumexp[A](z; m).
+
+Whatever way a file says it, -log(softmax(z)[y]), logsumexp(z) - z[y] and -log_softmax(z)[y] become -pick(logp(z), y),
+which is computed as (z[y] - max) - log1p(rest): no common offset and no confident row loses digits in it.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import inf
+from typing import TYPE_CHECKING
+
+from lossdsl.ir.graph import Attr
+from lossdsl.ir.rewrite import Rule
+from lossdsl.ir.rules.match import rational
+
+if TYPE_CHECKING:
+    from lossdsl.ir.builder import Builder
+
+_TERMS = 24  # of a sum that is searched for a log-sum-exp and its logit
+
+
+def _log_softmax(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    axes = attrs[0] if isinstance(attrs[0], tuple) else (str(attrs[0]),)
+    logp = b.node("logp", args, (axes,))
+    return logp if len(args) == 1 else b.node("select", [args[1], logp, b.const(-inf)])
+
+
+def _softmax(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    return b.node("exp", [b.node("log_softmax", args, attrs)])
+
+
+def _terms(b: Builder, n: int, scale: Fraction, into: list[tuple[int, Fraction]]) -> None:
+    """n · scale as a sum of nodes times rationals, in the order in which they stand."""
+    node = b[n]
+    if len(into) > _TERMS:
+        return
+    if node.op in ("add", "sub"):
+        _terms(b, node.args[0], scale, into)
+        _terms(b, node.args[1], scale if node.op == "add" else -scale, into)
+    elif node.op == "neg":
+        _terms(b, node.args[0], -scale, into)
+    elif node.op == "mul" and (c := rational(b, node.args[0])) is not None:
+        _terms(b, node.args[1], scale * c, into)
+    elif node.op == "div" and (c := rational(b, node.args[1])):
+        _terms(b, node.args[0], scale / c, into)
+    else:
+        into.append((n, scale))
+
+
+def _logp_at(b: Builder, lse: int, x: int) -> int | None:
+    """x - lse as an entry of logp, if x is (an entry of) what lse runs over."""
+    node = b[lse]
+    z, axes = node.args[0], node.attrs[1]
+    if x == z:
+        return b.node("logp", node.args, (axes,))
+    if not isinstance(axes, tuple) or len(axes) != 1:
+        return None
+    for y in tuple(b.picked.get(axes[0], ())):
+        if b.pick(z, {axes[0]: y}) == x:
+            return b.pick(b.node("logp", node.args, (axes,)), {axes[0]: y})
+    return None
+
+
+def _pair(op: str) -> Rule:
+    def apply(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+        terms: list[tuple[int, Fraction]] = []
+        _terms(b, args[0], Fraction(1), terms)
+        _terms(b, args[1], Fraction(1 if op == "add" else -1), terms)
+        if len(terms) > _TERMS or not any(_is_lse(b, n) for n, _ in terms):
+            return None
+        for i, (lse, k) in enumerate(terms):
+            if not _is_lse(b, lse):
+                continue
+            for j, (x, h) in enumerate(terms):
+                if i == j or k * h >= 0:
+                    continue
+                logp = _logp_at(b, lse, x)
+                if logp is not None:
+                    amount = min(abs(k), abs(h))
+                    sign = 1 if h > 0 else -1
+                    left = [(lse, k + sign * amount), (x, h - sign * amount)]
+                    rest = [t for n, t in enumerate(terms) if n not in (i, j)]
+                    return _add_up(b, [(logp, sign * amount), *left, *rest])
+        return None
+
+    return Rule(
+        f"logit less log-sum-exp ({op})", (op,), "z[y] - lse(z) by way of z[y] - max, whatever stands between", apply
+    )
+
+
+def _is_lse(b: Builder, n: int) -> bool:
+    return b[n].op == "reduce" and b[n].attrs[0] == "logsumexp"
+
+
+def _add_up(b: Builder, terms: list[tuple[int, Fraction]]) -> int:
+    total: int | None = None
+    for n, k in terms:
+        if k == 0:
+            continue
+        if total is None:
+            total = b.node("mul", [b.const(k), n])
+        elif k > 0:
+            total = b.node("add", [total, b.node("mul", [b.const(k), n])])
+        else:
+            total = b.node("sub", [total, b.node("mul", [b.const(-k), n])])
+    return b.const(0) if total is None else total
+
+
+def _lse_of_logp(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    """log Σ softmax = 0."""
+    if attrs[0] == "logsumexp" and b[args[0]].op == "logp" and b[args[0]].attrs[0] == attrs[1]:
+        same = b[args[0]].args[1:] == args[1:] == ()
+        return b.const(0) if same else None
+    return None
+
+
+def _logp_of_shifted(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    """logp does not see what is added along all of its axes: logp(z + c) = logp(z)."""
+    node = b[args[0]]
+    axes = attrs[0]
+    if not isinstance(axes, tuple):
+        return None
+    if node.op == "logp" and node.attrs[0] == axes and len(node.args) == 1:
+        return b.node("logp", (node.args[0], *args[1:]), attrs)
+    if node.op in ("add", "sub"):
+        x, y = node.args
+        if not b.type(y).axes & set(axes) and b.type(y).interval.finite:
+            return b.node("logp", (x, *args[1:]), attrs)
+        if node.op == "add" and not b.type(x).axes & set(axes) and b.type(x).interval.finite:
+            return b.node("logp", (y, *args[1:]), attrs)
+    return None
+
+
+RULES = (
+    Rule("log_softmax", ("log_softmax",), "one node for the family", _log_softmax),
+    Rule(
+        "softmax", ("softmax",), "softmax = exp(log_softmax), so that its logarithm and complement are exact", _softmax
+    ),
+    _pair("sub"),
+    _pair("add"),
+    Rule("lse of logp", ("reduce",), "probabilities sum to one", _lse_of_logp),
+    Rule("logp of shifted", ("logp",), "shift invariance", _logp_of_shifted),
+)

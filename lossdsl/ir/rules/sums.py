@@ -1,0 +1,141 @@
+"""Sums that need no sweep, and sums split where a one-hot condition singles out an entry.
+
+The rules keep the gradient at the value's reductions: a sum gives out factors that lack its axes, the sum of an axis-
+free value is count × value, the sum of a put is its value. Sums are not distributed over terms: that could cancel.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lossdsl.ir.graph import Attr
+from lossdsl.ir.rewrite import Rule
+from lossdsl.ir.rules.match import inside, is_const
+
+if TYPE_CHECKING:
+    from lossdsl.ir.builder import Builder
+
+
+def _axes(attrs: tuple[Attr, ...]) -> tuple[str, ...]:
+    assert isinstance(attrs[1], tuple)
+    return attrs[1]
+
+
+def _lacks(b: Builder, n: int, axes: tuple[str, ...]) -> bool:
+    return not b.type(n).axes & set(axes)
+
+
+def _sum(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    if attrs[0] != "sum":
+        return None
+    e, axes = args[0], _axes(attrs)
+    mask = args[1] if len(args) == 2 else None
+    if is_const(b, e, 0) or not axes:
+        return e
+    if mask is not None and _lacks(b, mask, axes):
+        return b.node("select", [mask, b.reduce("sum", axes, e), b.const(0)])
+    free = tuple(a for a in axes if _lacks(b, e, (a,)) and (mask is None or _lacks(b, mask, (a,))))
+    if free:
+        rest = b.reduce("sum", tuple(a for a in axes if a not in free), e, mask)
+        for axis in free:
+            rest = b.node("mul", [b.size(axis), rest])
+        return rest
+    if mask is not None and _lacks(b, e, axes) and b.value(e) != 1:
+        return b.node("mul", [b.reduce("count", axes, b.const(True), mask), e])
+    return _factor(b, e, axes, mask) or _probabilities(b, e, axes, mask) or _split(b, e, axes, mask)
+
+
+def _factor(b: Builder, e: int, axes: tuple[str, ...], mask: int | None) -> int | None:
+    node = b[e]
+    if node.op == "neg":
+        return b.node("neg", [b.reduce("sum", axes, node.args[0], mask)])
+    if node.op == "mul":
+        for x, y in (node.args, node.args[::-1]):
+            if _lacks(b, x, axes):
+                return b.node("mul", [x, b.reduce("sum", axes, y, mask)])
+    if node.op == "div" and _lacks(b, node.args[1], axes):
+        return b.node("div", [b.reduce("sum", axes, node.args[0], mask), node.args[1]])
+    if node.op == "select" and mask is None and _lacks(b, node.args[0], axes) and is_const(b, node.args[2], 0):
+        return b.node("select", [node.args[0], b.reduce("sum", axes, node.args[1]), node.args[2]])
+    return None
+
+
+def _probabilities(b: Builder, e: int, axes: tuple[str, ...], mask: int | None) -> int | None:
+    """Σ softmax is 1, and without one entry it is 1 less that entry."""
+    u = inside(b, e, "exp")
+    if u is None or b[u].op != "logp" or b[u].attrs[0] != axes or len(b[u].args) != 1:
+        return None
+    if mask is None:
+        return b.const(1)
+    y = _picked(b, inside(b, mask, "not"), axes)
+    if y is None:
+        return None
+    return b.node("neg", [b.node("expm1", [b.pick(u, {axes[0]: y})])])
+
+
+def _picked(b: Builder, condition: int | None, axes: tuple[str, ...]) -> int | None:
+    """y, if the condition is A == y for the one axis A, with y the same all along A."""
+    if condition is None or len(axes) != 1 or b[condition].op != "eq":
+        return None
+    index, y = b[condition].args
+    same = b[index].op == "index" and b[index].attrs == axes and _lacks(b, y, axes)
+    return y if same else None
+
+
+def _conditions(b: Builder, e: int, axes: tuple[str, ...]) -> list[int]:
+    """Conditions A == y in the pointwise part of e, oldest first."""
+    found, seen, stack = set(), set(), [e]
+    while stack:
+        n = stack.pop()
+        if n in seen or _lacks(b, n, axes):
+            continue
+        seen.add(n)
+        if _picked(b, n, axes) is not None:
+            found.add(n)
+        elif b.is_pointwise(b[n].op) or b[n].op == "detach":
+            stack.extend(b[n].args)
+    return sorted(found)
+
+
+def _split(b: Builder, e: int, axes: tuple[str, ...], mask: int | None) -> int | None:
+    """Σ e = e at y + Σ of e elsewhere, for an e that treats the entry y otherwise: both parts fold, and neither hides
+    digits."""
+    for condition in _conditions(b, e, axes):
+        y = _picked(b, condition, axes)
+        assert y is not None
+        there = b.pick(b.rebuild(e, {condition: b.const(True)}), {axes[0]: y})
+        if mask is not None:
+            there = b.node("select", [b.pick(mask, {axes[0]: y}), there, b.const(0)])
+        others = b.node("not", [condition])
+        if mask is not None:
+            others = b.node("and", [mask, others])
+        elsewhere = b.rebuild(e, {condition: b.const(False)})
+        return b.node("add", [there, b.reduce("sum", axes, elsewhere, others)])
+    return None
+
+
+def _count(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    if attrs[0] != "count":
+        return None
+    axes = _axes(attrs)
+    if len(args) == 1:
+        total = b.const(1)
+        for axis in axes:
+            total = b.node("mul", [total, b.size(axis)])
+        return total
+    mask = args[1]
+    if _lacks(b, mask, axes):
+        return b.node("select", [mask, b.node("reduce", args[:1], attrs), b.const(0)])
+    if _picked(b, mask, axes) is not None:
+        return b.const(1)
+    if _picked(b, inside(b, mask, "not"), axes) is not None:
+        return b.node("sub", [b.size(axes[0]), b.const(1)])
+    if b.value(args[0]) is not True:
+        return b.reduce("count", axes, b.const(True), mask)
+    return None
+
+
+RULES = (
+    Rule("sum", ("reduce",), "factors leave, known sums are known, one-hot entries stand apart", _sum),
+    Rule("count", ("reduce",), "counting is a size where the mask is none or one-hot", _count),
+)

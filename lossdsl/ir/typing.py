@@ -1,0 +1,121 @@
+"""The type of a node from those of its arguments."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import inf
+from typing import TYPE_CHECKING
+
+from lossdsl.check.types import Type, index_kind
+from lossdsl.ir.graph import Attr
+from lossdsl.primitives.interval import NONNEGATIVE, NONPOSITIVE, REALS, Interval
+from lossdsl.source.diagnostic import InternalError
+
+if TYPE_CHECKING:
+    from lossdsl.ir.builder import Builder
+
+NO_AXES: frozenset[str] = frozenset()
+
+
+def join_kinds(a: str, b: str) -> str:
+    """The smallest kind that holds both: bool ⊂ int ⊂ real, index C ⊂ int."""
+    if a == b:
+        return a
+    for kind in ("label", "real", "int"):
+        if kind in (a, b):
+            return kind
+    return "int"
+
+
+def infer(builder: Builder, op: str, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> Type:
+    """InternalError for an operation that does not exist."""
+    types = [builder.type(a) for a in args]
+    axes = NO_AXES.union(*(t.axes for t in types))
+    if op in builder.registry.primitives:
+        return _primitive(builder, op, types, axes)
+    match op:
+        case "const":
+            return _constant(attrs[0])
+        case "index":
+            axis = str(attrs[0])
+            return Type(frozenset({axis}), index_kind(axis), Interval(0, inf, False, True))
+        case "size":
+            return Type(NO_AXES, "int", Interval(0, inf, False, True))
+        case "reduce":
+            return _reduce(builder, str(attrs[0]), _names(attrs[1]), types, axes)
+        case "logp":
+            interval = NONPOSITIVE if len(args) == 1 else REALS  # a masked entry may exceed the others' log-sum
+            return Type(axes, "real", interval)
+        case "cumsum":
+            return Type(axes, join_kinds("int", types[0].kind), REALS)
+        case "order":
+            source, target = str(attrs[0]), str(attrs[1])
+            return Type(axes - {source} | {target}, index_kind(source), NONNEGATIVE)
+        case "pick":
+            indices = NO_AXES.union(*(t.axes for t in types[1:]))
+            return Type((types[0].axes - set(_names(attrs[0]))) | indices, types[0].kind, types[0].interval)
+        case "scatter":
+            return Type(axes - set(_names(attrs[1])) | {str(attrs[0])}, "real", REALS)
+        case "detach":
+            return types[0]
+        case "root":
+            return Type(axes, "real", types[0].interval.hull(types[1].interval))
+        case "logdet":
+            return Type(axes - {str(a) for a in attrs}, "real", REALS)
+        case "inverse" | "transpose_inverse":
+            return Type(axes, "real", REALS)
+        case "solve":
+            return Type((types[1].axes | types[0].axes) - {str(attrs[0])}, "real", REALS)
+        case "eigvals":
+            return Type(axes - {str(attrs[0]), str(attrs[1])} | {str(attrs[2])}, "real", REALS)
+        case "eigvecs":
+            return Type(axes | {str(attrs[2])}, "real", Interval(-1, 1))
+    raise InternalError(f"the graph has no operation {op!r}")
+
+
+def _names(attr: Attr) -> tuple[str, ...]:
+    if not isinstance(attr, tuple):
+        raise InternalError(f"{attr!r} should be a tuple of axes")
+    return attr
+
+
+def _constant(value: Attr) -> Type:
+    if isinstance(value, bool):
+        return Type(NO_AXES, "bool", Interval(float(value), float(value)))
+    number = float(value)  # type: ignore[arg-type]
+    whole = isinstance(value, Fraction) and value.denominator == 1
+    return Type(NO_AXES, "int" if whole else "real", Interval(number, number))
+
+
+def _primitive(builder: Builder, op: str, types: list[Type], axes: frozenset[str]) -> Type:
+    record = builder.registry.primitives[op]
+    if len(types) != record.arity:
+        raise InternalError(f"{op} takes {record.arity} arguments, not {len(types)}")
+    if record.kind == "same":
+        values = types[1:] if op == "select" else types
+        kind = values[0].kind
+        for t in values[1:]:
+            kind = join_kinds(kind, t.kind)
+        if kind == "bool" and op in ("add", "sub", "mul", "neg", "abs"):
+            kind = "int"  # true + true is 2
+    else:
+        kind = record.kind
+    inside = all(_within(t.interval, d) for t, d in zip(types, record.domain, strict=False))
+    interval = record.range(*(t.interval for t in types)) if inside else REALS
+    return Type(axes, kind, interval)
+
+
+def _within(x: Interval, domain: Interval) -> bool:
+    """Outside its domain a primitive is NaN, of which no interval tells anything."""
+    return domain.low <= x.low and x.high <= domain.high
+
+
+def _reduce(builder: Builder, name: str, over: tuple[str, ...], types: list[Type], axes: frozenset[str]) -> Type:
+    record = builder.registry.reductions[name]
+    kind = types[0].kind if record.kind == "same" else record.kind
+    if name in ("sum", "prod") and kind != "real":
+        kind = "int"
+    if name == "argmax":
+        kind = index_kind(over[0])
+    interval = record.range(types[0].interval) if record.range else REALS
+    return Type(axes - set(over), kind, interval)
