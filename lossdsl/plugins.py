@@ -1,0 +1,1 @@
+"""What the installed plugins bring."""
