@@ -27,7 +27,7 @@ class Label:
 class Diagnostic:
     """One finding: what is wrong, where, why, and what to do about it.
 
-    `code` names a record of `source/codes.py` (E0203); `message` is the one-line form for this case; `labels[0]` is the
+    `code` names a record of `source/codes/` (E0203); `message` is the one-line form for this case; `labels[0]` is the
     place the caret points at, the others are secondary; `fix` is a suggestion in the imperative, or empty.
     """
 

@@ -1,0 +1,95 @@
+"""The parser: text to `LossDef`, or every syntax error of the file at once.
+
+Each logical line is parsed by itself with the rule that its first word names, so an error costs one statement.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from lossdsl.source.data import grammar_text
+from lossdsl.source.diagnostic import Diagnostic, DiagnosticError
+from lossdsl.source.text import Source, Span
+from lossdsl.syntax import ast
+from lossdsl.syntax.lines import DEEPEST, Line, scan
+from lossdsl.syntax.mistakes import explain_line
+from lossdsl.syntax.order import assemble, rule_of
+
+if TYPE_CHECKING:
+    from lark import Lark
+
+RULES = (
+    "loss_head", "map_head", "alias", "docstring", "cite", "tags", "input", "param", "batch", "axis", "def_", "assign",
+    "output", "return_", "claim", "example", "expr",
+)  # fmt: skip
+
+
+@cache
+def _parser() -> Lark:
+    from lark import Lark
+
+    from lossdsl.syntax.build import Builder
+
+    return Lark(grammar_text("loss.lark"), parser="lalr", start=list(RULES), transformer=Builder())
+
+
+def parse(source: Source) -> ast.LossDef:
+    """Parses one file.
+
+    Raises DiagnosticError with every syntax error of the file; nothing in the text makes it raise anything else.
+    """
+    scanned = scan(source)
+    problems = list(scanned.problems)
+    statements: list[tuple[str, Line, Any]] = []
+    for line in scanned.lines:
+        rule = rule_of(source, line)
+        if isinstance(rule, Diagnostic):
+            problems.append(rule)
+            continue
+        built = _statement(source, line, rule)
+        if isinstance(built, list):
+            problems.extend(built)
+            built = None
+        statements.append((rule, line, built))
+    assembled = assemble(source, statements, scanned.comments, problems)
+    if problems or assembled is None:
+        ordered = sorted(problems, key=lambda d: d.labels[0].span.start)
+        raise DiagnosticError(source, ordered)
+    return assembled
+
+
+def parse_expression(text: str) -> ast.Expr:
+    """Parses a text that is one expression, for tests and tools. Raises DiagnosticError."""
+    source = Source("expression", text)
+    scanned = scan(source)
+    if scanned.problems:
+        raise DiagnosticError(source, scanned.problems)
+    brackets = tuple(b for line in scanned.lines for b in line.brackets)
+    built = _statement(source, Line(Span(0, len(text)), "", brackets), "expr")
+    if isinstance(built, list):
+        raise DiagnosticError(source, built)
+    expression: ast.Expr = built
+    return expression
+
+
+def _statement(source: Source, line: Line, rule: str) -> Any | list[Diagnostic]:
+    """The statement's node, or what is wrong with it."""
+    from lark import UnexpectedInput
+    from lark.utils import TextSlice
+
+    from lossdsl.syntax.build import Mistake, check_tree
+
+    try:
+        built = _parser().parse(TextSlice(source.text, line.span.start, line.span.end), start=rule)
+        check_tree(built, DEEPEST)
+    except Mistake as mistake:
+        return [mistake.diagnostic]
+    except UnexpectedInput as stop:
+        place = stop.pos_in_stream
+        token = getattr(stop, "token", None)
+        at = getattr(token, "start_pos", None) if token is not None and token.type != "$END" else place
+        if at is None or (token is not None and token.type == "$END"):
+            at = line.span.end
+        return explain_line(source, line, rule, at)
+    return built
