@@ -91,13 +91,13 @@ def _primitive(builder: Builder, op: str, types: list[Type], axes: frozenset[str
     record = builder.registry.primitives[op]
     if len(types) != record.arity:
         raise InternalError(f"{op} takes {record.arity} arguments, not {len(types)}")
-    if record.kind == "same":
+    if record.kind in ("same", "number"):
         values = types[1:] if op == "select" else types
         kind = values[0].kind
         for t in values[1:]:
             kind = join_kinds(kind, t.kind)
-        if kind == "bool" and op in ("add", "sub", "mul", "neg", "abs"):
-            kind = "int"  # true + true is 2
+        if record.kind == "number" and kind != "real":
+            kind = "int"  # true + true is 2, and a sum of indices is none
     else:
         kind = record.kind
     inside = all(_within(t.interval, d) for t, d in zip(types, record.domain, strict=False))
