@@ -1,38 +1,40 @@
 """The KernelProgram: loops over named axes around loads, pointwise statements, reductions and stores.
 
-It is what backends print. A statement defines values; a value has axes and is computed for every index of them. The
-axes that
-enclosing loops bind are implied; those that no loop binds make the statement a whole-array one (a backend prints its
-own loop
-or library call for it). So the same statement list without loops means the same: loops say what shares a sweep.
+It is what backends print. A statement defines values; a value has axes (all of them, those that enclosing loops bind
+included) and is computed for every index of them. The axes that no loop binds make the statement a whole-array one: a
+backend prints its own loop or library call for it. So the same statement list without loops means the same: loops say
+what shares a sweep.
 
-Scope: a value defined in a loop is visible to later statements of that loop (and of loops within it). A reduction
-over the axis of
-an enclosing loop has its value after that loop has ended, in the loop outside; its axes are those of its operand less
-the
-reduced ones. `verify` (plan/verify.py) checks it.
+Scope: every value is defined once. One defined in a loop is visible to later statements of that loop (and of loops
+within it), not after the loop has ended: a second sweep loads and computes anew, or a scratch buffer keeps it. A
+reduction (or scatter) over the axis of an enclosing loop has its value when that loop has ended, in the loop outside;
+its axes are those of its operand less the reduced ones. If inner loops' axes are left, it is an array over them (an
+accumulator that is made before the loop over the reduced axis): `for N: for C: s[C] = reduce sum over N (p)`.
 
-Text form, one statement a line, indented by two spaces a loop:
+Scratch buffers have all axes of what they hold; a printer keeps only as much as their loops' turns need.
+
+Value names are identifiers; buffer names may have dots and @. The text form (`plan/text.py`) is one statement a line:
 
     kernel focal.value
     axes N, C
     in logits[N, C]: real
     in target[N]: int
-    param gamma[]: real
+    param gamma: real
     out rows[N]: real
     for N:
-      t: int = load target[N]
+      y[N]: int = load target[N]
       for C:
-        z = load logits[N, C]
-        m, r = reduce logsumexp over C (z)
-      zt = load logits[N, t]
-      a = sub(zt, m)
-      store rows[N] = a where k else 0
+        z[N, C] = load logits[N, C]
+        m[N], r[N] = reduce logsumexp over C (z)
+      zy[N] = load logits[N, y]
+      a[N] = sub(zy, m)
+      store rows[N] = a
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 from lossdsl.ir.graph import Attr, Scalar
@@ -148,15 +150,15 @@ class Store:
     index: tuple[str, ...]
     value: Operand
     where: Operand | None = None
-    otherwise: Scalar = 0
+    otherwise: Scalar = Fraction(0)
     origin: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Over one axis. `guard` (a value of the enclosing scope and this axis, computed by `head`): the body runs where
-    it holds;
-    elsewhere the stores below write their `otherwise`, and reductions over this axis skip the entry."""
+    """Over one axis. `guard` (a bool that varies along this axis, or this and enclosing ones; `head` computes it): the
+    body runs where it holds; elsewhere the stores below write their `otherwise`, and reductions and scatters over this
+    axis skip the entry."""
 
     axis: str
     body: tuple[Stmt, ...]
