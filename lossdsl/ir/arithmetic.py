@@ -125,8 +125,8 @@ def scalar_array(arithmetic: Arithmetic, x: Scalar | int) -> Array:
     """A constant as a 0-d array: bool, int64 where it is whole, else real."""
     if isinstance(x, bool):
         return np.asarray(x)
-    whole = isinstance(x, int) or (isinstance(x, Fraction) and x.denominator == 1)
-    if whole and abs(x) < 2**62:
+    whole = isinstance(x, int | Fraction) and x == int(x)
+    if whole and -(2**62) < x < 2**62:
         return np.asarray(int(x), dtype=np.int64)
     result = np.empty((), dtype=object if arithmetic.exact else np.float64)
     result[()] = arithmetic.constant(x)
@@ -235,7 +235,7 @@ def _product(real: Callable[[Array], Array]) -> Callable[..., Array]:
 @cache
 def multiprecision() -> Arithmetic:
     """mpmath at `DIGITS` digits, in object arrays, with IEEE's infinities and NaN in place of exceptions."""
-    from mpmath import MPContext  # type: ignore[import-untyped]
+    from mpmath import MPContext
 
     mp = MPContext()
     mp.dps = DIGITS

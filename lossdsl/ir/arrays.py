@@ -234,7 +234,7 @@ def _multiprecision(arithmetic: Arithmetic, name: str, m: Array) -> Array:
     flat = m.reshape(-1, n, n)
     results = []
     for matrix in flat:
-        a = mp.matrix([[x for x in row] for row in matrix])
+        a = mp.matrix([list(row) for row in matrix])
         if name == "logdet":
             results.append([mp.log(abs(mp.det(a)))])
         elif name == "inverse":
@@ -263,7 +263,7 @@ def island(
         case "order":
             mask = args[1] if len(args) > 1 else None
             return order(args[0], dims[0], dims[1], bool(attrs[2]), mask, sizes[dims[0]], sizes[dims[1]])
-        case "logdet" | "inverse" | "transpose_inverse" | "eigvals" | "eigvecs" | "solve":
+        case "logdet" | "inverse" | "eigvals" | "eigvecs" | "solve":
             return _linear(arithmetic, op, args, dims, sizes)
     raise InternalError(f"the interpreter has no operation {op!r}")
 
@@ -273,9 +273,8 @@ def _linear(arithmetic: Arithmetic, op: str, args: Sequence[Array], dims: Sequen
     m = arithmetic.real(args[0])
     if op == "logdet":
         return matrixwise(m, rows, columns, sizes, by_matrix(arithmetic, "logdet"), "scalar")
-    if op in ("inverse", "transpose_inverse"):
-        inverse = matrixwise(m, rows, columns, sizes, by_matrix(arithmetic, "inverse"), "matrix")
-        return inverse if op == "inverse" else np.swapaxes(inverse, rows, columns)
+    if op == "inverse":
+        return matrixwise(m, rows, columns, sizes, by_matrix(arithmetic, "inverse"), "matrix")
     if op == "eigvals":
         values = matrixwise(m, rows, columns, sizes, by_matrix(arithmetic, "eigvals"), "vector")
         return np.swapaxes(values, rows, dims[2])

@@ -30,9 +30,8 @@ from lossdsl.plan.kernel import (
 from lossdsl.registry import Registry
 from lossdsl.source.diagnostic import InternalError
 
-ISLANDS = frozenset(
-    (*["contract", "cumsum", "order", "logdet", "inverse"], *["transpose_inverse", "solve", "eigvals", "eigvecs", "root"])
-)
+_LINEAR = frozenset({"logdet", "inverse", "solve", "eigvals", "eigvecs"})
+ISLANDS = _LINEAR | {"contract", "cumsum", "order", "root"}
 INTERNAL_REDUCTIONS = {"logsumexp": 2, "ties": 2}
 
 
