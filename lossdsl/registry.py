@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -60,3 +61,12 @@ class Registry:
     losses: Mapping[str, LossFile] = field(default_factory=dict)  # by full name, pack/name
     backends: Mapping[str, BackendSpec] = field(default_factory=dict)
     failures: tuple[PluginFailure, ...] = ()
+
+
+@cache
+def base_registry() -> Registry:
+    """The Registry of what lossdsl itself brings: primitives and reductions, without packs, backends or plugins."""
+    from lossdsl.primitives.scan import load_primitives
+    from lossdsl.reductions.scan import load_reductions
+
+    return Registry(primitives=load_primitives(), reductions=load_reductions())

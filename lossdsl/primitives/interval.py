@@ -2,13 +2,16 @@
 
 Endpoints are floats. They bound the value in real arithmetic; an open end at ±inf says that the infinity itself is not
 taken. Operations may widen, never narrow: everything that reads an interval (lints, the choice of a guarded product)
-stays right when it is too wide.
+stays right when it is too wide. Rounded ends are therefore moved outwards.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from math import inf
+from fractions import Fraction
+from math import inf, nextafter
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +48,255 @@ FINITE = Interval(low_open=True, high_open=True)
 NONNEGATIVE = Interval(0.0)
 NONPOSITIVE = Interval(high=0.0)
 UNIT = Interval(0.0, 1.0)
+ZERO = Interval(0.0, 0.0)
+ONE = Interval(1.0, 1.0)
+
+End = tuple[float, bool]  # an endpoint and whether it is open
+
+
+def point(x: float) -> Interval:
+    """The interval of one value."""
+    return Interval(float(x), float(x))
+
+
+def _spanned(ends: Iterable[tuple[float, float, bool]]) -> Interval:
+    """The hull of candidate ends (rounded down, rounded up, open)."""
+    ends = tuple(ends)
+    low, low_open = min((down, is_open) for down, _, is_open in ends)
+    high, closed = max((up, not is_open) for _, up, is_open in ends)
+    return Interval(low, high, low_open, not closed)
+
+
+def _rounded(value: float, exact: Fraction | None) -> tuple[float, float]:
+    """`value` moved down and up to enclose `exact`, of which it is the rounding (None: it is exact)."""
+    if exact is None or math.isinf(value):
+        largest = 1.7976931348623157e308
+        if exact is not None:  # overflow: finite in real arithmetic
+            return (largest, inf) if value > 0 else (-inf, -largest)
+        return value, value
+    return (
+        value if exact >= Fraction(value) else nextafter(value, -inf),
+        value if exact <= Fraction(value) else nextafter(value, inf),
+    )
+
+
+def _finite(*values: float) -> bool:
+    return all(math.isfinite(v) for v in values)
+
+
+def add(a: Interval, b: Interval) -> Interval:
+    """The interval of x + y."""
+    low, low_open = _sum_end((a.low, a.low_open), (b.low, b.low_open), -inf)
+    high, high_open = _sum_end((a.high, a.high_open), (b.high, b.high_open), inf)
+    return Interval(low, high, low_open, high_open)
+
+
+def _sum_end(a: End, b: End, side: float) -> End:
+    if side in (a[0], b[0]):  # the infinity is taken if either takes it
+        return side, (a[0] != side or a[1]) and (b[0] != side or b[1])
+    if not _finite(a[0], b[0]):
+        return side if a[0] == -b[0] else a[0] + b[0], False  # inf - inf, or the far infinity itself
+    total = a[0] + b[0]
+    down, up = _rounded(total, Fraction(a[0]) + Fraction(b[0]))
+    bound = down if side < 0 else up
+    return bound, a[1] or b[1] or bound != total
+
+
+def neg(a: Interval) -> Interval:
+    """The interval of -x."""
+    return Interval(-a.high, -a.low, a.high_open, a.low_open)
+
+
+def sub(a: Interval, b: Interval) -> Interval:
+    """The interval of x - y."""
+    return add(a, neg(b))
+
+
+def mul(a: Interval, b: Interval) -> Interval:
+    """The interval of x·y, where 0·±inf is 0."""
+    left, right = ((a.low, a.low_open), (a.high, a.high_open)), ((b.low, b.low_open), (b.high, b.high_open))
+    ends = [_product_end(x, y) for x in left for y in right]
+    if (0.0 in a) or (0.0 in b):
+        ends.append((0.0, 0.0, False))
+    return _spanned(ends)
+
+
+def _product_end(a: End, b: End) -> tuple[float, float, bool]:
+    if a[0] == 0 or b[0] == 0:
+        return 0.0, 0.0, not ((a[0] == 0 and not a[1]) or (b[0] == 0 and not b[1]))
+    value = a[0] * b[0]
+    if math.isinf(a[0]) or math.isinf(b[0]):
+        taken = (math.isinf(a[0]) and not a[1]) or (math.isinf(b[0]) and not b[1])
+        return value, value, not taken
+    down, up = _rounded(value, Fraction(a[0]) * Fraction(b[0]))
+    return down, up, a[1] or b[1]
+
+
+def reciprocal(a: Interval) -> Interval:
+    """The interval of 1/x; 1/0 may be either infinity."""
+    if a.low < 0 < a.high or 0.0 in a:
+        if a.low >= 0:  # 1/+0
+            return Interval(_inverse(a.high)[0], inf, a.high_open)
+        if a.high <= 0:
+            return REALS  # a zero of either sign
+        return REALS
+    _, low_up = _inverse(a.low)
+    high_down, _ = _inverse(a.high)
+    if a.low == 0:
+        return Interval(high_down, inf, a.high_open, True)
+    if a.high == 0:
+        return Interval(-inf, low_up, True, a.low_open)
+    return Interval(high_down, low_up, a.high_open, a.low_open)
+
+
+def _inverse(x: float) -> tuple[float, float]:
+    if x == 0:
+        return -inf, inf
+    if math.isinf(x):
+        return 0.0, 0.0
+    if math.isinf(1 / x):
+        return _rounded(1 / x, Fraction(1))
+    return _rounded(1 / x, 1 / Fraction(x))
+
+
+def div(a: Interval, b: Interval) -> Interval:
+    """The interval of x/y."""
+    if 0.0 in b and 0.0 not in a and a.low >= 0 and b.low >= 0:
+        quotient = mul(a, Interval(_inverse(b.high)[0], inf, b.high_open))
+        return Interval(quotient.low, inf, quotient.low_open)
+    return mul(a, reciprocal(b))
+
+
+def absolute(a: Interval) -> Interval:
+    """The interval of |x|."""
+    if a.low >= 0:
+        return a
+    if a.high <= 0:
+        return neg(a)
+    high, closed = max((-a.low, not a.low_open), (a.high, not a.high_open))
+    return Interval(0.0, high, False, not closed)
+
+
+def minimum(a: Interval, b: Interval) -> Interval:
+    """The interval of min(x, y)."""
+    return neg(maximum(neg(a), neg(b)))
+
+
+def maximum(a: Interval, b: Interval) -> Interval:
+    """The interval of max(x, y)."""
+    low, low_open = max((a.low, a.low_open), (b.low, b.low_open))
+    high, closed = max((a.high, not a.high_open), (b.high, not b.high_open))
+    return Interval(low, high, low_open, not closed)
+
+
+def clip(x: Interval, low: Interval, high: Interval) -> Interval:
+    """The interval of min(max(x, low), high)."""
+    return minimum(maximum(x, low), high)
+
+
+def relu(x: Interval) -> Interval:
+    """The interval of max(x, 0)."""
+    return maximum(x, ZERO)
+
+
+def select(condition: Interval, a: Interval, b: Interval) -> Interval:
+    """The interval of a where the condition holds, else b."""
+    if condition.low > 0:
+        return a
+    if condition.high <= 0 and not condition.low < 0:
+        return b
+    return a.hull(b)
+
+
+def increasing(
+    function: Callable[[float], float], within: Interval = REALS, exact: tuple[float, ...] = (0.0,)
+) -> Callable[[Interval], Interval]:
+    """The interval function of an increasing `function` whose values lie in `within`.
+
+    Ends are moved outwards by two units in the last place, except where the argument is infinite or in `exact`, at
+    which the float function gives the true value.
+    """
+
+    def of(a: Interval) -> Interval:
+        low, high = function(a.low), function(a.high)
+        low_open, high_open = a.low_open, a.high_open
+        if not (math.isinf(a.low) or a.low in exact):
+            low = nextafter(nextafter(low, -inf), -inf)
+        if not (math.isinf(a.high) or a.high in exact):
+            high = nextafter(nextafter(high, inf), inf)
+        return intersection(Interval(low, high, low_open, high_open), within)
+
+    return of
+
+
+def intersection(a: Interval, b: Interval) -> Interval:
+    """What both hold; `b` itself if that is nothing."""
+    low, low_open = max((a.low, a.low_open), (b.low, b.low_open))
+    high, closed = min((a.high, not a.high_open), (b.high, not b.high_open))
+    if low > high or (low == high and (low_open or not closed)):
+        return b
+    return Interval(low, high, low_open, not closed)
+
+
+def decreasing(
+    function: Callable[[float], float], within: Interval = REALS, exact: tuple[float, ...] = (0.0,)
+) -> Callable[[Interval], Interval]:
+    """As `increasing`, for a decreasing function."""
+    mirrored = increasing(lambda x: function(-x), within, tuple(-x for x in exact))
+    return lambda a: mirrored(neg(a))
+
+
+def constant(within: Interval) -> Callable[..., Interval]:
+    """The interval function that knows no more than the range."""
+    return lambda *_: within
+
+
+def less(a: Interval, b: Interval) -> Interval:
+    """The interval of the bool x < y."""
+    if a.high < b.low or (a.high == b.low and (a.high_open or b.low_open)):
+        return ONE
+    return ZERO if a.low >= b.high else UNIT
+
+
+def less_equal(a: Interval, b: Interval) -> Interval:
+    """The interval of the bool x <= y."""
+    return sub(ONE, less(b, a))
+
+
+def equal(a: Interval, b: Interval) -> Interval:
+    """The interval of the bool x == y."""
+    if less(a, b) == ONE or less(b, a) == ONE:
+        return ZERO
+    return ONE if a == b and a.low == a.high else UNIT
+
+
+def power(a: Interval, b: Interval) -> Interval:
+    """The interval of x^y for x >= 0 or a constant whole y; else everything."""
+    if b.low == b.high and math.isfinite(b.low):
+        return _power_of(a, b.low)
+    if a.low < 0:
+        return REALS
+    if a.high <= 1 and b.low >= 0:
+        return UNIT
+    return NONNEGATIVE
+
+
+def _power_of(a: Interval, n: float) -> Interval:
+    if n == 0:
+        return ONE
+    if n < 0:
+        return reciprocal(_power_of(a, -n))
+    if a.low < 0:
+        if n != int(n):
+            return NONNEGATIVE
+        if n % 2:
+            return increasing(lambda x: _pow(x, n), exact=(-1.0, 0.0, 1.0))(a)
+        a = absolute(a)
+    return increasing(lambda x: _pow(x, n), NONNEGATIVE, (0.0, 1.0))(a)
+
+
+def _pow(x: float, n: float) -> float:
+    try:
+        return float(x**n)
+    except OverflowError:
+        return inf if x > 0 or n % 2 == 0 else -inf

@@ -29,12 +29,14 @@ class Primitive:
     exact       its meaning as elementary mathematics, over a namespace with exp, log, sqrt, sin, …, select and
                 comparisons; None for
                 the floor that every backend spells itself (add, mul, exp, log, select, lt, …)
-    partials    its derivatives in other primitives; None: sympy's, from the generated table `primitives/table.py`
+    partials    its derivatives in other primitives, as refs or plain numbers; None: sympy's, from the generated table
+                `primitives/table.py` (`load_primitives` fills it in), or no derivative at all (kind bool or int)
     expand      a numerically good form in more elementary primitives, for backends that do not spell it; None for the
-                floor
+                floor. It is for the last stage: no rewrite rule may see it (`exp(x) - 1` would become expm1 again)
     range       interval of the value from those of the arguments
     domain      for each argument the interval where it is defined; outside it the value is NaN (lints read this)
-    kind        of the value from those of the arguments: "real", "bool", "int", "same" (the join of the arguments)
+    kind        of the value from those of the arguments: "real", "bool", "int", "same" (the join of the arguments),
+                "number" (real if one is real, else int); see `primitives/kinds.py`
     kinks       per argument: values at which it is not differentiable and the convention there, as text for the
                 reference
     samples     arguments at which proofs and error measurements are made (ends, kinks, large, tiny)

@@ -17,14 +17,14 @@ class Reduction:
     """One reduction over an axis.
 
     init     the state of nothing, a tuple of numbers (the neutral element of merge)
-    update   (f, state, x) -> state with one more entry
-    merge    (f, state, state) -> the state of both ranges
-    finish   (f, state) -> the results (one value, or two for logsumexp and ties)
+    update   (f, state, x) -> state with one more entry; of argmax, x is the pair (value, index)
+    merge    (f, state, state) -> the state of both ranges; of argmax and ties it doesn't depend on their order
+    finish   (f, state) -> the results (one value; for logsumexp (m, rest), for ties (max, number attaining it))
     empty    the value over nothing, as the language gives it
-    adjoint  (f, x, result, cotangent) -> the cotangent of an entry x that is present (f is the Graph builder, x the
-             body)
-    kind     of the value: "same", "real", "int", "bool"
-    range    (interval of the body) -> interval of the value
+    adjoint  (f, x, result, cotangent, reduce) -> the cotangent of an entry x that is present; `f` is the builder's
+             namespace, `x` the body, and `reduce(name, e)` reduces e over the same axes and mask (the number of ties)
+    kind     of the value: "same", "real", "int", "bool", or "number" (real if the body is, else int)
+    range    (interval of the body) -> interval of the value, over any number of entries, none included
     public   whether the language offers it by this name
     """
 

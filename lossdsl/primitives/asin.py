@@ -1,0 +1,23 @@
+"""The primitive `asin`."""
+
+from __future__ import annotations
+
+import math
+
+from lossdsl.primitives import interval
+from lossdsl.primitives.interval import Interval
+from lossdsl.primitives.record import Primitive
+
+RECORD = Primitive(
+    name="asin",
+    arity=1,
+    doc="the angle in [-pi/2, pi/2] whose sine is x",
+    partials=lambda f, x: (1 / f.sqrt((1 - x) * (1 + x)),),  # 1 - x² loses the digits of 1 - x
+    expand=lambda f, x: f.atan(x / f.sqrt((1 - x) * (1 + x))),
+    range=interval.increasing(
+        lambda x: math.asin(min(max(x, -1.0), 1.0)), Interval(-1.5707963267948968, 1.5707963267948968)
+    ),
+    domain=(Interval(-1.0, 1.0),),
+    samples=((0.0,), (0.5,), (-0.9,), (0.9999999,), (1e-10,)),
+    ulp=4.0,
+)

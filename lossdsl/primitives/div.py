@@ -1,0 +1,16 @@
+"""The primitive `div`."""
+
+from __future__ import annotations
+
+from lossdsl.primitives import interval
+from lossdsl.primitives.record import Primitive
+
+RECORD = Primitive(
+    name="div",
+    arity=2,
+    doc="x/y",
+    partials=lambda f, x, y: (1 / y, -(x / y) / y),  # x/y² overflows for large y
+    range=interval.div,
+    public=False,
+    samples=((1.5, 2.0), (-3.0, 0.25), (0.0, 2.0), (1e-20, 1e10), (7.0, -7.0)),
+)
