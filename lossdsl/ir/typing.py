@@ -112,8 +112,8 @@ def _within(x: Interval, domain: Interval) -> bool:
 
 def _reduce(builder: Builder, name: str, over: tuple[str, ...], types: list[Type], axes: frozenset[str]) -> Type:
     record = builder.registry.reductions[name]
-    kind = types[0].kind if record.kind == "same" else record.kind
-    if name in ("sum", "prod") and kind != "real":
+    kind = types[0].kind if record.kind in ("same", "number") else record.kind
+    if record.kind == "number" and kind != "real":
         kind = "int"
     if name == "argmax":
         kind = index_kind(over[0])

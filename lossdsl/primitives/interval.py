@@ -104,7 +104,7 @@ def _sum_end(a: End, b: End, side: float) -> End:
 
 def neg(a: Interval) -> Interval:
     """The interval of -x."""
-    return Interval(-a.high, -a.low, a.high_open, a.low_open)
+    return Interval(0.0 - a.high, 0.0 - a.low, a.high_open, a.low_open)  # not -0
 
 
 def sub(a: Interval, b: Interval) -> Interval:

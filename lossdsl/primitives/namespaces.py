@@ -136,7 +136,7 @@ def _lgamma(x: float) -> float:
 
 def mpmath_namespace(primitives: Mapping[str, Primitive], digits: int = 50, guarded: bool = True) -> Numbers:
     """Numbers of mpmath at this many digits (in a context of its own; `namespace.call("real", x)` makes one)."""
-    from mpmath import MPContext  # type: ignore[import-untyped]
+    from mpmath import MPContext
 
     context = MPContext()
     context.dps = digits
