@@ -6,6 +6,7 @@ which is computed as (z[y] - max) - log1p(rest): no common offset and no confide
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from math import inf
 from typing import TYPE_CHECKING
@@ -30,70 +31,67 @@ def _softmax(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int 
     return b.node("exp", [b.node("log_softmax", args, attrs)])
 
 
-def _terms(b: Builder, n: int, scale: Fraction, into: list[tuple[int, Fraction]]) -> None:
-    """n · scale as a sum of nodes times rationals, in the order in which they stand."""
+Terms = list[tuple[int, Fraction]]
+
+
+def _terms(b: Builder, n: int, scale: Fraction, whole: Mapping[int, int], into: Terms) -> None:
+    """n · scale as a sum of nodes times rationals, in their order; nodes of `whole` are not taken apart."""
     node = b[n]
     if len(into) > _TERMS:
         return
-    if node.op in ("add", "sub"):
-        _terms(b, node.args[0], scale, into)
-        _terms(b, node.args[1], scale if node.op == "add" else -scale, into)
+    if n in whole:
+        into.append((n, scale))
+    elif node.op in ("add", "sub"):
+        _terms(b, node.args[0], scale, whole, into)
+        _terms(b, node.args[1], scale if node.op == "add" else -scale, whole, into)
     elif node.op == "neg":
-        _terms(b, node.args[0], -scale, into)
+        _terms(b, node.args[0], -scale, whole, into)
     elif node.op == "mul" and (c := rational(b, node.args[0])) is not None:
-        _terms(b, node.args[1], scale * c, into)
+        _terms(b, node.args[1], scale * c, whole, into)
     elif node.op == "div" and (c := rational(b, node.args[1])):
-        _terms(b, node.args[0], scale / c, into)
+        _terms(b, node.args[0], scale / c, whole, into)
     else:
         into.append((n, scale))
 
 
-def _logp_at(b: Builder, lse: int, x: int) -> int | None:
-    """x - lse as an entry of logp, if x is (an entry of) what lse runs over."""
+def _entries(b: Builder, lse: int) -> dict[int, int]:
+    """From what lse may be subtracted, its operand whole or where it was picked, and the entry of logp that this is."""
     node = b[lse]
     z, axes = node.args[0], node.attrs[1]
-    if x == z:
-        return b.node("logp", node.args, (axes,))
-    if not isinstance(axes, tuple) or len(axes) != 1:
-        return None
-    for y in tuple(b.picked.get(axes[0], ())):
-        if b.pick(z, {axes[0]: y}) == x:
-            return b.pick(b.node("logp", node.args, (axes,)), {axes[0]: y})
-    return None
+    logp = b.node("logp", node.args, (axes,))
+    found = {z: logp}
+    if isinstance(axes, tuple) and len(axes) == 1:
+        for y in tuple(b.picked.get(axes[0], ())):
+            place = {axes[0]: y}
+            found.setdefault(b.pick(z, place), b.pick(logp, place))
+    return found
 
 
 def _pair(op: str) -> Rule:
     def apply(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
-        terms: list[tuple[int, Fraction]] = []
-        _terms(b, args[0], Fraction(1), terms)
-        _terms(b, args[1], Fraction(1 if op == "add" else -1), terms)
-        if len(terms) > _TERMS or not any(_is_lse(b, n) for n, _ in terms):
-            return None
-        for i, (lse, k) in enumerate(terms):
-            if not _is_lse(b, lse):
-                continue
+        def flat(whole: Mapping[int, int]) -> Terms:
+            terms: Terms = []
+            _terms(b, args[0], Fraction(1), whole, terms)
+            _terms(b, args[1], Fraction(1 if op == "add" else -1), whole, terms)
+            return terms
+
+        sums = [n for n, _ in flat({}) if b[n].op == "reduce" and b[n].attrs[0] == "logsumexp"]
+        for lse in sums[:_TERMS]:
+            entries = _entries(b, lse)
+            terms = flat(entries)
+            k = sum((c for n, c in terms if n == lse), Fraction(0))
             for j, (x, h) in enumerate(terms):
-                if i == j or k * h >= 0:
-                    continue
-                logp = _logp_at(b, lse, x)
-                if logp is not None:
-                    amount = min(abs(k), abs(h))
-                    sign = 1 if h > 0 else -1
-                    left = [(lse, k + sign * amount), (x, h - sign * amount)]
-                    rest = [t for n, t in enumerate(terms) if n not in (i, j)]
-                    return _add_up(b, [(logp, sign * amount), *left, *rest])
+                if x in entries and k * h < 0 and len(terms) <= _TERMS:
+                    amount = min(abs(k), abs(h)) * (1 if h > 0 else -1)
+                    rest = [t for i, t in enumerate(terms) if i != j and t[0] != lse]
+                    return _add_up(b, [(entries[x], amount), (lse, k + amount), (x, h - amount), *rest])
         return None
 
-    return Rule(
-        f"logit less log-sum-exp ({op})", (op,), "z[y] - lse(z) by way of z[y] - max, whatever stands between", apply
-    )
+    reason = "z[y] - lse(z) by way of z[y] - max, whatever stands between"
+    return Rule(f"logit less log-sum-exp ({op})", (op,), reason, apply)
 
 
-def _is_lse(b: Builder, n: int) -> bool:
-    return b[n].op == "reduce" and b[n].attrs[0] == "logsumexp"
-
-
-def _add_up(b: Builder, terms: list[tuple[int, Fraction]]) -> int:
+def _add_up(b: Builder, terms: Terms) -> int:
     total: int | None = None
     for n, k in terms:
         if k == 0:
