@@ -15,18 +15,24 @@ from lossdsl.primitives.table import TABLE
 
 
 @cache
+def declared_primitives() -> Mapping[str, Primitive]:
+    """Every built-in record as its file says it, in alphabetical order."""
+    found: dict[str, Primitive] = {}
+    for module in pkgutil.iter_modules(folder.__path__):
+        record = getattr(importlib.import_module(f"{folder.__name__}.{module.name}"), "RECORD", None)
+        if isinstance(record, Primitive):
+            found[record.name] = record
+    return MappingProxyType(found)
+
+
+@cache
 def load_primitives() -> Mapping[str, Primitive]:
     """Every built-in primitive by its name, in alphabetical order.
 
     Where a record leaves its partial derivatives to sympy they are filled in from the generated table; those that have
     no derivative (comparisons, floor) keep None.
     """
-    found: dict[str, Primitive] = {}
-    for module in pkgutil.iter_modules(folder.__path__):
-        record = getattr(importlib.import_module(f"{folder.__name__}.{module.name}"), "RECORD", None)
-        if isinstance(record, Primitive):
-            found[record.name] = with_table(record)
-    return MappingProxyType(found)
+    return MappingProxyType({name: with_table(record) for name, record in declared_primitives().items()})
 
 
 def with_table(record: Primitive) -> Primitive:
