@@ -50,7 +50,7 @@ lint: $(INSTALLED) ## ruff, formatting, mypy, the import contract, and the forma
 	@$(BIN)/python -m mypy
 	@for package in $(PLUGIN_PACKAGES); do $(BIN)/python -m mypy "$$package"; done
 	@echo "==> the import contract"
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-logo
 	@echo "==> lossdsl fmt --check"
 	@find $(LOSS_FOLDERS) -name '*.loss' -not -path '*/.*' -print0 | xargs -0r $(BIN)/lossdsl fmt --check
 

@@ -1,0 +1,130 @@
+"""How backends are found, asked and chosen. Nothing of a backend is imported before it is asked something."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal
+
+import pluggy
+
+from lossdsl.backends import hooks
+from lossdsl.backends.api import Availability
+from lossdsl.registry import BackendSpec
+
+HERE = Path(__file__).parent
+
+
+class BackendError(ValueError):
+    """A backend asked for by name that isn't there or can't be used; the message says why."""
+
+
+class UnfitPluginError(TypeError):
+    """What a plugin is, or what its hooks returned, can't be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookResults:
+    """What the hooks of one plugin returned, not yet looked at."""
+
+    backends: tuple[object, ...]
+    primitives: tuple[object, ...]
+    losses: tuple[object, ...]
+
+
+def built_in_plugins() -> Iterator[tuple[str, Callable[[], object]]]:
+    """Name and loader of every backend in this folder: a package with a `plugin.py`, which holds the same hooks as
+    anyone's."""
+    for module in pkgutil.iter_modules([str(HERE)]):
+        if module.ispkg and (HERE / module.name / "plugin.py").is_file():
+            yield module.name, lambda name=module.name: importlib.import_module(f"{__package__}.{name}.plugin")  # type: ignore[misc]
+
+
+def call_hooks(plugin: object) -> HookResults:
+    """Everything that one plugin's hooks return; UnfitPluginError if it has none, or returns no list.
+
+    Each plugin gets a manager of its own, so that one that raises is known by name and stops no other.
+    """
+    manager = pluggy.PluginManager(hooks.PROJECT)
+    manager.add_hookspecs(hooks)
+    manager.register(plugin)
+    manager.check_pending()
+    if not manager.get_hookcallers(plugin):
+        raise UnfitPluginError("it implements none of the hooks; are its functions marked with @hookimpl?")
+    hook = manager.hook
+    return HookResults(_flat(hook.lossdsl_backends()), _flat(hook.lossdsl_primitives()), _flat(hook.lossdsl_losses()))
+
+
+def _flat(results: Iterable[object]) -> tuple[object, ...]:
+    records: list[object] = []
+    for result in results:
+        if not isinstance(result, Iterable) or isinstance(result, str | bytes):
+            raise UnfitPluginError(f"a hook returned {type(result).__name__} where a list of records is asked for")
+        records += result
+    return tuple(records)
+
+
+def function(spec: BackendSpec, which: Literal["emit", "probe"]) -> Callable[..., Any]:
+    """One of a backend's functions, imported; BackendError if its name doesn't lead to one."""
+    target = spec.emit if which == "emit" else spec.probe
+    module, _, name = target.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError, OSError) as error:
+        raise BackendError(f"backend {spec.name!r} ({spec.distribution}) can't be loaded: {error}") from error
+    if not callable(found):
+        raise BackendError(f"backend {spec.name!r} ({spec.distribution}): {target} is no function")
+    return found  # type: ignore[no-any-return]
+
+
+def availability(spec: BackendSpec) -> Availability:
+    """Whether a backend can be used here. Its probe's failure is an answer: no, and why."""
+    try:
+        answer = function(spec, "probe")()
+    except BackendError as error:
+        return Availability(False, str(error))
+    except Exception as error:
+        return Availability(False, f"its probe failed: {type(error).__name__}: {error}")
+    if not isinstance(answer, Availability):
+        return Availability(False, f"its probe returned {type(answer).__name__}, not Availability")
+    return answer
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The backend that is used, and in words why: what stood before it and could not be."""
+
+    spec: BackendSpec
+    reason: str
+
+
+def choose(backends: Mapping[str, BackendSpec], name: str = "auto", device: str = "cpu") -> Choice:
+    """The backend of that name; for "auto" the one of highest priority for the device that can be used here.
+
+    One that is asked for by name is never replaced: BackendError says why it can't be used.
+    """
+    if name != "auto":
+        spec = backends.get(name)
+        if spec is None:
+            close = get_close_matches(name, backends, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise BackendError(f"there is no backend {name!r}{hint} There are: {', '.join(sorted(backends))}, auto")
+        answer = availability(spec)
+        if not answer.ok:
+            raise BackendError(f"backend {name!r} can't be used here: {answer.reason}")
+        return Choice(spec, "asked for by name")
+    passed: list[str] = []
+    for spec in sorted(backends.values(), key=lambda spec: (-spec.priority, spec.name)):
+        if device not in spec.devices:
+            passed.append(f"{spec.name} is for {' and '.join(spec.devices)}")
+            continue
+        answer = availability(spec)
+        if answer.ok:
+            reason = f"the first that can be used for {device}"
+            return Choice(spec, "; ".join([*passed, reason]) if passed else reason)
+        passed.append(f"{spec.name} can't be used: {answer.reason}")
+    raise BackendError(f"no backend can be used for {device}: {'; '.join(passed) or 'none is installed'}")

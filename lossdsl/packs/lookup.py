@@ -1,0 +1,47 @@
+"""A loss by the name a person gives: `focal`, `std/focal`, an alias."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from lossdsl.packs.files import canonical
+from lossdsl.packs.header import read_header
+from lossdsl.registry import LossFile
+
+
+class UnknownLossError(LookupError):
+    """No loss has this name, or several have; `suggestions` are full names or bare ones that would do."""
+
+    def __init__(self, message: str, suggestions: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.suggestions = suggestions
+
+
+def find_loss(losses: Mapping[str, LossFile], name: str) -> LossFile:
+    """The file of a loss by full name, by bare name while it is unique, or by an alias.
+
+    Aliases are looked up last, since that reads the head of every file. Raises UnknownLossError.
+    """
+    wanted = canonical(name)
+    found = [loss for full, loss in losses.items() if wanted in (canonical(full), canonical(loss.name))]
+    if not found:
+        found = [loss for loss in losses.values() if wanted in map(canonical, read_header(loss.read()).aliases)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        full = tuple(sorted(f"{loss.pack}/{loss.name}" for loss in found))
+        raise UnknownLossError(f"{name!r} is in several packs: say {' or '.join(full)}", full)
+    close = suggest(losses, name)
+    hint = f"; did you mean {' or '.join(close)}?" if close else "; `lossdsl list` shows them all"
+    raise UnknownLossError(f"there is no loss {name!r}{hint}", close)
+
+
+def suggest(losses: Mapping[str, LossFile], name: str) -> tuple[str, ...]:
+    """Up to three names that the given one is likely a slip of: near in letters, or parts of it in another order."""
+    bare = canonical(name.rsplit("/", 1)[-1])
+    names = sorted({loss.name for loss in losses.values()})
+    close = get_close_matches(bare, names, n=3, cutoff=0.7)
+    words = {word for word in bare.split("_") if len(word) > 2}
+    by_words = [other for other in names if other not in close and words and words <= set(other.split("_"))]
+    return tuple((close + by_words)[:3])
