@@ -1,0 +1,1 @@
+"""The checker: names, axes and kinds; the syntax tree becomes a typed one."""

@@ -1,0 +1,193 @@
+"""Which of the caller's axes each axis of a loss used as a function stands for.
+
+Batch axes bind to batch axes, others through index kinds, then by name, then the one left over; `f[C = K](…)` says it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lossdsl.check.axes import resolve
+from lossdsl.check.context import Context, Scope
+from lossdsl.check.operators import accepts
+from lossdsl.check.terms import is_index, is_poison
+from lossdsl.check.typed import Term
+from lossdsl.check.types import base_axis
+from lossdsl.source.text import Span
+from lossdsl.syntax import ast
+
+
+@dataclass(frozen=True, slots=True)
+class Actual:
+    """A tensor given to a callee: its declared axes and kind, and what was given."""
+
+    name: str
+    axes: tuple[str, ...]
+    kind: ast.Kind | None
+    term: Term
+    span: Span
+
+
+def batch_names(loss: ast.LossDef) -> tuple[str, ...]:
+    """The batch axes of a file: those it says, or the first axis of the first input that has one."""
+    said = [a.name for d in loss.decls if isinstance(d, ast.BatchDecl) for a in d.axes]
+    if said:
+        return tuple(said)
+    for d in loss.decls:
+        if isinstance(d, ast.InputDecl):
+            for item in d.items:
+                if item.axes:
+                    return (item.axes[0].name,)
+    return ()
+
+
+def bind(
+    cx: Context, scope: Scope, expr: ast.Call, callee: ast.LossDef, actual: list[Actual], inner: Scope
+) -> bool:
+    """Fill `inner.axes`, `values`, `batch` and `rows`; False after an error."""
+    if any(is_poison(a.term) for a in actual):
+        return False
+    declared = list(dict.fromkeys(x for a in actual for x in a.axes))
+    rows = tuple(r for r in batch_names(callee))
+    bound: dict[str, list[str]] = {}
+    if not _explicit(cx, scope, expr, callee, declared, bound) or not _kinds(cx, scope, callee, actual):
+        return False
+    _batches(scope, actual, rows, bound)
+    _indices(actual, bound)
+    _names(actual, rows, bound)
+    _left_over(actual, rows, bound)
+    if rows:
+        taken = {x for images in bound.values() for x in images}
+        for a in actual:
+            for x in sorted(a.term.type.axes, key=cx.axis_order):
+                if x not in taken:  # what is bound to nothing joins the batch
+                    bound.setdefault(rows[0], []).append(x)
+                    taken.add(x)
+    for name in declared:
+        if not bound.get(name):
+            given = ", ".join(
+                f"{cx.text(scope, a.span, a.name)} {cx.show_axes(a.term.type.axes)}" for a in actual if name in a.axes
+            )
+            message = f"nothing says which axis is `{name}` of `{callee.name}`: given are {given}"
+            fix = f"say it: `{callee.name}[{name} = …](…)`"
+            cx.error(scope, "E0307", message, expr.function_span, "", fix)
+            return False
+    for a in actual:
+        wanted = {x for name in a.axes if name not in rows for x in bound[name]}
+        missing = sorted(wanted - a.term.type.axes)
+        if missing and a.term.type.axes & wanted:
+            names = ", ".join(a.axes)
+            message = (
+                f"`{a.name}` of `{callee.name}` has [{names}], but {cx.text(scope, a.span)} has "
+                f"{cx.show_axes(a.term.type.axes)}, no `{cx.shown.get(missing[0], missing[0])}`"
+            )
+            cx.error(scope, "E0307", message, a.span, "an axis is missing")
+            return False
+        inner.values[a.name] = cx.terms.fill(a.term, missing, scope.at(a.span))
+    inner.axes.update({name: tuple(images) for name, images in bound.items() if images})
+    inner.rows = rows
+    inner.batch = tuple(x for r in rows for x in bound.get(r, ()))
+    return True
+
+
+def _explicit(
+    cx: Context, scope: Scope, expr: ast.Call, callee: ast.LossDef, declared: list[str], bound: dict[str, list[str]]
+) -> bool:
+    for m in expr.axes:
+        if m.to is None or not m.binds:
+            message = f"`{callee.name}` is a loss: its axes are bound with `=`"
+            example = declared[-1] if declared else "C"
+            cx.error(scope, "E0307", message, m.span, "", f"write `{callee.name}[{example} = {m.axis.name}](…)`")
+            return False
+        if m.axis.name not in declared:
+            message = f"`{callee.name}` has no axis `{m.axis.name}`"
+            cx.error(scope, "E0307", message, m.axis.span, "", f"its axes are {', '.join(declared)}")
+            return False
+        axes = resolve(cx, scope, m.to.name, m.to.span)
+        if axes is None:
+            return False
+        bound[m.axis.name] = list(axes)
+    return True
+
+
+def _kinds(cx: Context, scope: Scope, callee: ast.LossDef, actual: list[Actual]) -> bool:
+    ok = True
+    for a in actual:
+        wanted = a.kind.name if a.kind is not None else "real"
+        kind = a.term.type.kind
+        if wanted == "index":
+            good = is_index(kind)
+        elif wanted == "label":
+            good = kind != "real"
+        else:
+            good = accepts("real" if wanted == "prob" else wanted, kind)
+        if not good:
+            message = f"`{a.name}` of `{callee.name}` is {_spell(a.kind)}, but {cx.text(scope, a.span)} is {kind}"
+            cx.error(scope, "E0401", message, a.span, f"of kind {kind}")
+            ok = False
+    return ok
+
+
+def _spell(kind: ast.Kind | None) -> str:
+    if kind is None:
+        return "real"
+    return f"{kind.name} {kind.axis.name}" if kind.axis is not None else kind.name
+
+
+def _taken(bound: dict[str, list[str]]) -> set[str]:
+    return {x for images in bound.values() for x in images}
+
+
+def _batches(scope: Scope, actual: list[Actual], rows: tuple[str, ...], bound: dict[str, list[str]]) -> None:
+    taken = _taken(bound)
+    present = [
+        b for b in scope.batch if b not in taken and any(b in a.term.type.axes and set(a.axes) & set(rows) for a in actual)
+    ]
+    free = [r for r in rows if r not in bound]
+    if len(rows) > 1:
+        for r in list(free):
+            if r in present:
+                bound[r] = [r]
+                present.remove(r)
+                free.remove(r)
+        for r in list(free):
+            if present:
+                bound[r] = [present.pop(0)]
+    elif free and present:
+        bound[free[0]] = present
+
+
+def _indices(actual: list[Actual], bound: dict[str, list[str]]) -> None:
+    for a in actual:
+        if a.kind is None or a.kind.name != "index" or a.kind.axis is None or a.kind.axis.name in bound:
+            continue
+        name, base = a.kind.axis.name, a.term.type.kind.removeprefix("index ")
+        taken = _taken(bound)
+        near = {
+            x
+            for other in actual
+            if name in other.axes
+            for x in other.term.type.axes
+            if base_axis(x) == base and x not in taken
+        }
+        if near:
+            bound[name] = [min(near, key=len)]
+
+
+def _names(actual: list[Actual], rows: tuple[str, ...], bound: dict[str, list[str]]) -> None:
+    for a in actual:
+        for name in a.axes:
+            if name not in bound and name not in rows and name in a.term.type.axes - _taken(bound):
+                bound[name] = [name]
+
+
+def _left_over(actual: list[Actual], rows: tuple[str, ...], bound: dict[str, list[str]]) -> None:
+    changed = True
+    while changed:
+        changed = False
+        for a in actual:
+            missing = [n for n in a.axes if n not in bound]
+            free = sorted(a.term.type.axes - _taken(bound))
+            if len(missing) == 1 and (len(free) == 1 or (free and missing[0] in rows)):
+                bound[missing[0]] = free
+                changed = True

@@ -1,0 +1,169 @@
+"""The checker: a syntax tree becomes a CheckedLoss, or all its mistakes are reported at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from lossdsl.check.body import Outermost, outermost, statements
+from lossdsl.check.context import Context, Scope
+from lossdsl.check.declare import declare, file_scope
+from lossdsl.check.elaborate import elaborate
+from lossdsl.check.lint import lint
+from lossdsl.check.terms import POISON, Exhausted, Terms, is_poison
+from lossdsl.check.typed import AxisInfo, CheckedLoss, Term
+from lossdsl.check.types import base_axis
+from lossdsl.registry import Registry
+from lossdsl.source.diagnostic import Diagnostic, DiagnosticError, Label
+from lossdsl.source.suggest import closest
+from lossdsl.source.text import Source
+from lossdsl.syntax.ast import LossDef, Name
+
+
+def check(loss: LossDef, source: Source, registry: Registry, modes: Mapping[str, str] | None = None) -> CheckedLoss:
+    """The typed form of a loss.
+
+    `modes` chooses functions for mode params, over their defaults. Raises DiagnosticError with every mistake of the
+    file (warnings among them are kept for a file that is right: `CheckedLoss.warnings`).
+    """
+    chosen = dict(modes or {})
+    cx = Context(source, registry, Terms(registry), elaborate, chosen)
+    try:
+        result = _check(cx, loss)
+    except (Exhausted, RecursionError) as error:
+        what = error.what if isinstance(error, Exhausted) else "with its functions written out, the loss is nested too deep"
+        label = Label(loss.name_span, "this loss is too large to compile")
+        cx.diagnostics.append(Diagnostic("E0410", what, (label,), "split the file, or say it with a reduction"))
+        result = None
+    if cx.diagnostics or result is None:
+        raise DiagnosticError(source, sorted(cx.diagnostics, key=lambda d: d.labels[0].span.start))
+    return result
+
+
+def _check(cx: Context, loss: LossDef) -> CheckedLoss | None:
+    scope = file_scope(cx, loss)
+    conditions = declare(cx, scope, loss)
+    for name in cx.chosen:
+        if name not in scope.modes:
+            near = closest(name, scope.modes)
+            fix = f"did you mean `{near}`?" if near else ""
+            cx.error(scope, "E0406", f"`{loss.name}` has no mode param `{name}`", loss.name_span, "", fix)
+    statements(cx, scope, loss.body)
+    _used(cx, scope, loss)
+    if loss.kind == "map":
+        body = cx.expr(cx, scope, loss.result.value)
+        outer = Outermost(body, None, ())
+    else:
+        outer = outermost(cx, scope, loss)
+    outputs = _outputs(cx, scope, loss)
+    _names_of_examples(cx, scope, loss)
+    if cx.diagnostics or is_poison(outer.body):
+        return None
+    terms = [outer.body, *(m for _, m in conditions), *(t for _, t in outputs)]
+    terms += [t for t in (outer.keep, outer.weight) if t is not None]
+    terms += [i.default for i in cx.inputs.values() if i.default is not None]
+    axes = _axes(cx, scope, terms)
+    checked = CheckedLoss(
+        name=loss.name,
+        kind=loss.kind,
+        aliases=loss.aliases,
+        doc=loss.doc.value if loss.doc is not None else "",
+        cites=tuple(c.value for c in loss.cites),
+        tags=loss.tags,
+        inputs=tuple(cx.inputs.values()),
+        params=tuple(cx.params.values()),
+        axes=axes,
+        conditions=tuple(conditions),
+        result=outer.body,
+        reduction=outer.word,
+        reduced=outer.axes,
+        keep=outer.keep,
+        weight=outer.weight,
+        outputs=outputs,
+        claims=loss.claims,
+        examples=loss.examples,
+        warnings=(),
+        source=cx.source,
+        dependencies=tuple(sorted(cx.dependencies.items())),
+    )
+    warnings = lint(cx, loss, checked)
+    return _with(checked, warnings=warnings)
+
+
+def _with(checked: CheckedLoss, **changes: Any) -> CheckedLoss:
+    from dataclasses import replace
+
+    return replace(checked, **changes)
+
+
+def _used(cx: Context, scope: Scope, loss: LossDef) -> None:
+    """Modes pick functions that exist."""
+    from lossdsl.check.names import functions_known
+
+    known = set(functions_known(cx, scope)) - set(scope.modes)
+    for param in cx.params.values():
+        for mode in param.modes:
+            if mode not in known:
+                near = closest(mode, known)
+                fix = f"did you mean `{near}`?" if near else f"define it: `def {mode}(x) = …`"
+                cx.error(scope, "E0406", f"the mode `{mode}` of `{param.name}` names no function", param.span, "", fix)
+
+
+def _outputs(cx: Context, scope: Scope, loss: LossDef) -> tuple[tuple[str, Term], ...]:
+    found: dict[str, Term] = {}
+    for output in loss.outputs:
+        for name in output.names:
+            term = scope.values.get(name.name, POISON)
+            if name.name not in scope.values:
+                near = closest(name.name, scope.values)
+                fix = f"did you mean `{near}`?" if near else "assign it first"
+                cx.error(scope, "E0209", f"no value `{name.name}` to hand out", name.span, "not known", fix)
+            elif name.name in found:
+                cx.error(scope, "E0204", f"`{name.name}` is handed out twice", name.span, "again", "name it once")
+            found[name.name] = term
+            cx.seen_names.add(name.name)
+    return tuple((n, t) for n, t in found.items() if not is_poison(t))
+
+
+def _names_of_examples(cx: Context, scope: Scope, loss: LossDef) -> None:
+    known = [*cx.inputs, *cx.params]
+    for example in loss.examples:
+        _known(cx, scope, [n for n, _ in example.bindings], known, "the example")
+    for claim in loss.claims:
+        names = [Name(c.name, span=c.span) for c in claim.when]
+        _known(cx, scope, names, known, "the claim")
+
+
+def _known(cx: Context, scope: Scope, names: Iterable[Name], known: list[str], who: str) -> None:
+    for name in names:
+        if name.name not in known:
+            near = closest(name.name, known)
+            fix = f"did you mean `{near}`?" if near else f"there are {', '.join(known)}"
+            message = f"{who} sets `{name.name}`, which is no input or param"
+            cx.error(scope, "E0209", message, name.span, "not known", fix)
+
+
+def _axes(cx: Context, scope: Scope, terms: list[Term]) -> tuple[AxisInfo, ...]:
+    """All axes that occur, in canonical order."""
+    names: set[str] = set()
+    for i in cx.inputs.values():
+        names.update(i.axes)
+    for p in cx.params.values():
+        names.update(p.axes)
+    stack, seen = list(terms), {id(t) for t in terms}
+    while stack:
+        term = stack.pop()
+        names.update(term.type.axes)
+        for a in term.args:
+            if id(a) not in seen:
+                seen.add(id(a))
+                stack.append(a)
+        if term.op in ("size", "index"):
+            names.add(str(term.attrs[0]))
+    for axis, size in list(cx.sizes.items()):
+        if axis in {base_axis(n) for n in names} and size is not None:
+            names.update(str(t.attrs[0]) for t in (size,) if t.op == "size")
+    names.update(base_axis(n) for n in list(names))
+    order = {a: i for i, a in enumerate([*scope.batch, *(a for a in cx.sizes if a not in scope.batch)])}
+    found = sorted(names, key=lambda a: (order.get(base_axis(a), len(order)), len(a)))
+    return tuple(AxisInfo(a, a in scope.batch, cx.sizes.get(a)) for a in found)

@@ -1,0 +1,63 @@
+"""Numbers that are known when the file is read: defaults and bounds of params."""
+
+from __future__ import annotations
+
+import math
+
+from lossdsl.check.context import Context, Scope
+from lossdsl.syntax import ast
+
+_FUNCTIONS = {"sqrt": math.sqrt, "log": math.log, "exp": math.exp, "abs": abs, "cos": math.cos, "sin": math.sin}
+_NAMES = {"pi": math.pi, "inf": math.inf}
+
+
+def constant(cx: Context, scope: Scope, expr: ast.Expr, what: str) -> float | int | None:
+    """The value of a constant expression; None after an error."""
+    try:
+        return _value(expr)
+    except _NotConstantError as error:
+        message = f"{what} is a number, known before any tensor is"
+        cx.error(scope, "E0405", message, error.expr.span, "not a constant", "write a number, such as `0.5` or `pi / 2`")
+    except (ArithmeticError, ValueError):
+        cx.error(scope, "E0405", f"{what} has no finite value", expr.span, "can't be computed")
+    return None
+
+
+class _NotConstantError(Exception):
+    def __init__(self, expr: ast.Expr) -> None:
+        super().__init__()
+        self.expr = expr
+
+
+def _value(expr: ast.Expr) -> float | int:
+    match expr:
+        case ast.Number(text):
+            if text.isdigit() and len(text) <= 15:
+                return int(text)
+            value = float(text) if len(text) < 400 else math.inf
+            if math.isinf(value):
+                raise OverflowError
+            return value
+        case ast.Name(name) if name in _NAMES:
+            return _NAMES[name]
+        case ast.Unary("-", value=inner):
+            return -_value(inner)
+        case ast.Binary(op, left, right):
+            return _binary(expr, op, _value(left), _value(right))
+        case ast.Call(function, axes=(), args=(ast.Argument(inner, None, None, None),)) if function in _FUNCTIONS:
+            return float(_FUNCTIONS[function](_value(inner)))
+    raise _NotConstantError(expr)
+
+
+def _binary(expr: ast.Expr, op: str, a: float | int, b: float | int) -> float | int:
+    if op == "+":
+        return a + b
+    if op == "-":
+        return a - b
+    if op == "*":
+        return a * b
+    if op == "/":
+        return a / b
+    if op == "^":
+        return float(math.pow(a, b))
+    raise _NotConstantError(expr)
