@@ -41,9 +41,7 @@ def batch_names(loss: ast.LossDef) -> tuple[str, ...]:
     return ()
 
 
-def bind(
-    cx: Context, scope: Scope, expr: ast.Call, callee: ast.LossDef, actual: list[Actual], inner: Scope
-) -> bool:
+def bind(cx: Context, scope: Scope, expr: ast.Call, callee: ast.LossDef, actual: list[Actual], inner: Scope) -> bool:
     """Fill `inner.axes`, `values`, `batch` and `rows`; False after an error."""
     if any(is_poison(a.term) for a in actual):
         return False
@@ -140,9 +138,8 @@ def _taken(bound: dict[str, list[str]]) -> set[str]:
 
 def _batches(scope: Scope, actual: list[Actual], rows: tuple[str, ...], bound: dict[str, list[str]]) -> None:
     taken = _taken(bound)
-    present = [
-        b for b in scope.batch if b not in taken and any(b in a.term.type.axes and set(a.axes) & set(rows) for a in actual)
-    ]
+    batched = [a.term.type.axes for a in actual if set(a.axes) & set(rows)]
+    present = [b for b in scope.batch if b not in taken and any(b in axes for axes in batched)]
     free = [r for r in rows if r not in bound]
     if len(rows) > 1:
         for r in list(free):

@@ -41,7 +41,9 @@ def define(cx: Context, scope: Scope, definition: ast.Def, places: dict[str, Spa
     known = f"def {name}"
     if name in scope.functions:
         first = Label(places[known], "first defined here") if known in places else None
-        cx.error(scope, "E0204", f"`{name}` is defined twice", definition.span, "again", "", *([first] if first else []))
+        cx.error(
+            scope, "E0204", f"`{name}` is defined twice", definition.span, "again", "", *([first] if first else [])
+        )
         return
     if name in cx.registry.primitives or name in cx.registry.reductions or name in _TAKEN:
         message = f"`{name}` is a function of the language"
@@ -54,8 +56,17 @@ def define(cx: Context, scope: Scope, definition: ast.Def, places: dict[str, Spa
         seen.add(p.name)
     places[known] = definition.span
     above = Scope(
-        dict(scope.values), scope.functions, {}, scope.batch, scope.rows, scope, site=scope.site, title=scope.title,
-        modes=scope.modes, conditions=scope.conditions, later=dict(scope.later),
+        dict(scope.values),
+        scope.functions,
+        {},
+        scope.batch,
+        scope.rows,
+        scope,
+        site=scope.site,
+        title=scope.title,
+        modes=scope.modes,
+        conditions=scope.conditions,
+        later=dict(scope.later),
     )
     scope.functions[name] = Function(definition, above)
 
@@ -81,8 +92,8 @@ def outermost(cx: Context, scope: Scope, loss: ast.LossDef) -> Outermost:
         if part is not None:
             rows = ", ".join(scope.rows) or "N"
             message = f"`{word}` stands in the mean that the caller may replace"
-            value = cx.text(scope, result.value.span, "e").strip("`")
-            fix = f"write `return mean[{rows}]({value} {word} …)`"
+            text = cx.text(scope, result.value.span, "e").strip("`")
+            fix = f"write `return mean[{rows}]({text} {word} …)`"
             cx.error(scope, "E0308", message, part.span, f"`{word}` behind `return`", fix)
     value = result.value
     if isinstance(value, ast.Call) and value.function in ("mean", "sum") and value.function not in scope.functions:
@@ -138,14 +149,10 @@ def _reduction(cx: Context, scope: Scope, call: ast.Call) -> Outermost | None:
         for m in call.axes:
             axes += resolve(cx, scope, m.axis.name, m.axis.span) or ()
     else:
-        if len([a for a in have if a not in scope.batch]) != 1:
-            if not have - set(scope.batch) and have:
-                return None
+        if have and not have - set(scope.batch):
+            return None
         axes = inferred(cx, scope, call.function, parts, call.function_span) or ()
     if set(axes) != have or not have & set(scope.batch) or len(set(axes)) != len(axes):
         return None
     body = need(cx, scope, "real", body, argument.value.span, f"`{call.function}`")
     return Outermost(body, call.function, axes, keep, weight)
-
-
-__all__ = ["Outermost", "define", "outermost", "statements"]

@@ -8,9 +8,9 @@ from lossdsl.check import inline
 from lossdsl.check.axes import inferred, one, primes, resolve
 from lossdsl.check.context import Context, Scope
 from lossdsl.check.names import unknown_function
-from lossdsl.check.operators import accepts, apply_primitive, need
+from lossdsl.check.operators import apply_primitive, need
 from lossdsl.check.prelude import prelude
-from lossdsl.check.terms import POISON, is_index, is_poison
+from lossdsl.check.terms import POISON, is_poison
 from lossdsl.check.typed import Term
 from lossdsl.check.types import Type, base_axis
 from lossdsl.primitives.interval import REALS
@@ -246,8 +246,7 @@ def _prelude_form(cx: Context, scope: Scope, expr: ast.Call) -> Term:
     if axes is None or is_poison(weight):
         return POISON
     product = cx.terms.apply("mul", (weight, body), span)
-    bare = product if not set(axes) - product.type.axes else product
-    top = reduce_over(cx, scope, "sum", axes, bare, mask, span)
+    top = reduce_over(cx, scope, "sum", axes, product, mask, span)
     # A weight counts where its entry is there: the sum of weights skips what the body skips.
     there = list(body.args[1:]) if body.op == "where" else []
     bottom = reduce_over(cx, scope, "sum", axes, cx.terms.where(weight, there, span), mask, span)
@@ -352,7 +351,9 @@ def _order_axis(cx: Context, scope: Scope, target: ast.AxisRef, size: Term) -> s
     if known is None:
         cx.sizes[axis] = size
     elif known.op == "size" and size.op == "size" and base_axis(str(known.attrs[0])) != base_axis(str(size.attrs[0])):
-        message = f"`{target.name}` would be the order of `{known.attrs[0]}` in one place and of `{size.attrs[0]}` in another"
+        message = (
+            f"`{target.name}` would be the order of `{known.attrs[0]}` in one place and of `{size.attrs[0]}` in another"
+        )
         cx.error(scope, "E0311", message, target.span, "", "give each order an axis of its own")
         return None
     return axis
@@ -432,5 +433,3 @@ _FORMS: dict[str, Callable[[Context, Scope, ast.Call], Term]] = {
     "eigvals": _island,
     "solve": _island,
 }
-
-__all__ = ["accepts", "call", "is_index"]

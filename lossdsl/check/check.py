@@ -31,7 +31,11 @@ def check(loss: LossDef, source: Source, registry: Registry, modes: Mapping[str,
     try:
         result = _check(cx, loss)
     except (Exhausted, RecursionError) as error:
-        what = error.what if isinstance(error, Exhausted) else "with its functions written out, the loss is nested too deep"
+        what = (
+            error.what
+            if isinstance(error, Exhausted)
+            else "with its functions written out, the loss is nested too deep"
+        )
         label = Label(loss.name_span, "this loss is too large to compile")
         cx.diagnostics.append(Diagnostic("E0410", what, (label,), "split the file, or say it with a reduction"))
         result = None

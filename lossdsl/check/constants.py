@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from lossdsl.check.context import Context, Scope
 from lossdsl.syntax import ast
 
-_FUNCTIONS = {"sqrt": math.sqrt, "log": math.log, "exp": math.exp, "abs": abs, "cos": math.cos, "sin": math.sin}
+_FUNCTIONS: dict[str, Callable[[float], float]] = {
+    "sqrt": math.sqrt,
+    "log": math.log,
+    "exp": math.exp,
+    "abs": abs,
+    "cos": math.cos,
+    "sin": math.sin,
+}
 _NAMES = {"pi": math.pi, "inf": math.inf}
 
 
@@ -17,7 +25,9 @@ def constant(cx: Context, scope: Scope, expr: ast.Expr, what: str) -> float | in
         return _value(expr)
     except _NotConstantError as error:
         message = f"{what} is a number, known before any tensor is"
-        cx.error(scope, "E0405", message, error.expr.span, "not a constant", "write a number, such as `0.5` or `pi / 2`")
+        cx.error(
+            scope, "E0405", message, error.expr.span, "not a constant", "write a number, such as `0.5` or `pi / 2`"
+        )
     except (ArithmeticError, ValueError):
         cx.error(scope, "E0405", f"{what} has no finite value", expr.span, "can't be computed")
     return None

@@ -109,9 +109,7 @@ def declare(cx: Context, scope: Scope, loss: ast.LossDef) -> list[tuple[str, Ter
             _input(cx, scope, decl, places)
         elif isinstance(decl, ast.ParamDecl):
             _param(cx, scope, decl, places)
-    bound = {
-        base_axis(a) for i in cx.inputs.values() if i.default is None and i.draw is None for a in i.axes
-    }
+    bound = {base_axis(a) for i in cx.inputs.values() if i.default is None and i.draw is None for a in i.axes}
     for decl in loss.decls:
         if isinstance(decl, ast.AxisDecl):
             _axis(cx, scope, decl, bound, conditions)
@@ -151,7 +149,14 @@ def _input(cx: Context, scope: Scope, decl: ast.InputDecl, places: dict[str, Spa
         if kind in ("prob", "index"):
             if decl.kind.axis is None:
                 example = f"input {decl.items[0].name}[N]: {kind} C"
-                cx.error(scope, "E0413", f"`{kind}` says of which axis", decl.kind.span, "of which axis?", f"write `{example}`")
+                cx.error(
+                    scope,
+                    "E0413",
+                    f"`{kind}` says of which axis",
+                    decl.kind.span,
+                    "of which axis?",
+                    f"write `{example}`",
+                )
                 kind = "int" if kind == "index" else "real"
             else:
                 base = base_axis(decl.kind.axis.name)
@@ -200,12 +205,10 @@ def _input(cx: Context, scope: Scope, decl: ast.InputDecl, places: dict[str, Spa
         if kind.startswith("prob ") and kind[5:] not in axes:
             message = f"`{item.name}` is `{kind}`, but has no axis `{kind[5:]}`"
             cx.error(scope, "E0413", message, item.span, "", f"write `{item.name}[N, {kind[5:]}]`")
-        cx.inputs[item.name] = Input(
-            item.name, tuple(axes), kind, decl.fixed, value, decl.draw, bounds, item.span
-        )
+        cx.inputs[item.name] = Input(item.name, tuple(axes), kind, decl.fixed, value, decl.draw, bounds, item.span)
         own = "real" if kind.startswith("prob") else kind
         term = cx.terms.leaf(item.name, axes, own, bounds if bounds is not None else interval, item.span)
-        scope.values[item.name] = cx.terms.detach(term, item.span) if False else term
+        scope.values[item.name] = term
 
 
 def _bounds(cx: Context, scope: Scope, bounds: ast.Bounds | None) -> Interval | None:
@@ -236,15 +239,13 @@ def _param(cx: Context, scope: Scope, decl: ast.ParamDecl, places: dict[str, Spa
         if default is None:
             scope.values[item.name] = POISON
             continue
-        if bounds is not None and not any(isinstance(default, str) for _ in (0,)):
+        if bounds is not None:
             values = default if isinstance(default, tuple) else (default,)
             bad = next((v for v in values if isinstance(v, (int, float)) and float(v) not in bounds), None)
             if bad is not None:
                 message = f"the default of `{item.name}` is {bad:g}, outside {bounds}"
                 cx.error(scope, "E0405", message, value.span, "outside", "move the default or the interval")
-        cx.params[item.name] = Param(
-            item.name, axes, decl.integer, default, bounds, (), decl.learnable, item.span
-        )
+        cx.params[item.name] = Param(item.name, axes, decl.integer, default, bounds, (), decl.learnable, item.span)
         kind = "int" if decl.integer else "real"
         interval = bounds if bounds is not None else FINITE
         if bounds is None and isinstance(default, float) and default in (float("inf"), float("-inf")):
@@ -302,9 +303,7 @@ def _mode(cx: Context, scope: Scope, decl: ast.ParamDecl, item: ast.Item, value:
     scope.modes[item.name] = chosen
 
 
-def _axis(
-    cx: Context, scope: Scope, decl: ast.AxisDecl, bound: set[str], conditions: list[tuple[str, Term]]
-) -> None:
+def _axis(cx: Context, scope: Scope, decl: ast.AxisDecl, bound: set[str], conditions: list[tuple[str, Term]]) -> None:
     name = decl.axis.name
     if decl.size is not None:
         size = need(cx, scope, "int", cx.expr(cx, scope, decl.size), decl.size.span, "the size of an axis")
@@ -317,7 +316,9 @@ def _axis(
             message = f"the size of `{name}` depends on a tensor's values"
             cx.error(scope, "E0309", message, decl.size.span, "", "make it a param: `param k: int = 3`")
         elif primes(name):
-            cx.error(scope, "E0309", f"copies have the size of their axis", decl.span, "", f"declare `{base_axis(name)}`")
+            cx.error(
+                scope, "E0309", "copies have the size of their axis", decl.span, "", f"declare `{base_axis(name)}`"
+            )
         elif name not in bound:
             cx.sizes[name] = size
     if decl.where is not None:
@@ -333,7 +334,9 @@ def _axis(
         if name not in mask.type.axes:
             has = cx.show_axes(mask.type.axes)
             message = f"the condition says nothing of `{name}`: it has {has}"
-            cx.error(scope, "E0309", message, decl.where.span, f"this has {has}", f"write one that varies along `{name}`")
+            cx.error(
+                scope, "E0309", message, decl.where.span, f"this has {has}", f"write one that varies along `{name}`"
+            )
             return
         conditions.append((name, mask))
 

@@ -14,7 +14,6 @@ from lossdsl.check.operators import arithmetic, need
 from lossdsl.check.terms import POISON, Exhausted, is_index, is_poison, is_whole
 from lossdsl.check.typed import Term
 from lossdsl.check.types import Type, base_axis
-from lossdsl.primitives.interval import REALS
 from lossdsl.source.diagnostic import Label
 from lossdsl.source.text import Span
 from lossdsl.syntax import ast
@@ -149,8 +148,11 @@ def _pick(cx: Context, scope: Scope, expr: ast.Pick) -> Term:
     found = sorted(a for a in base.type.axes if base_axis(a) == base_name)
     if not found:
         message = f"{what} is an index into `{base_name}`, but {value} has {axes}"
-        return cx.error(scope, "E0306", message, expr.index.span, f"of kind {kind}",
-                        "", Label(expr.base.span, f"this has {axes}"))
+        return cx.error(
+            scope, "E0306", message, expr.index.span, f"of kind {kind}", "", Label(expr.base.span, f"this has {axes}")
+        )
+    if len(found) > 1:  # rows are picked by name: the short form is for what isn't the batch
+        found = [a for a in found if a not in scope.batch] or found
     if len(found) > 1:
         message = f"{value} has {axes}: {what} could pick from any of {cx.show_axes(tuple(found))}"
         fix = f"write `…[{found[0]} -> {what.strip('`')}]`"

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from hashlib import sha256
 
-from lossdsl.check.axes import fresh_copy, inferred, introduced, lookup, non_batch, primes, resolve
+from lossdsl.check.axes import fresh_copy, inferred, introduced, lookup, non_batch, resolve
 from lossdsl.check.bind import Actual, bind
 from lossdsl.check.constants import constant
 from lossdsl.check.context import Context, Function, Scope
 from lossdsl.check.operators import need
-from lossdsl.check.terms import POISON, is_index, is_poison, is_whole
+from lossdsl.check.terms import POISON, is_index, is_poison
 from lossdsl.check.typed import Term
 from lossdsl.check.types import base_axis
 from lossdsl.registry import LossFile
-from lossdsl.source.diagnostic import DiagnosticError, Label
+from lossdsl.source.diagnostic import DiagnosticError
 from lossdsl.source.suggest import closest
 from lossdsl.source.text import Source, Span
 from lossdsl.syntax import ast
@@ -81,8 +81,12 @@ def call_def(cx: Context, scope: Scope, expr: ast.Call, function: Function) -> T
     for p in definition.parameters:
         inner.values[p.name] = given[p.name].term
     key = (
-        id(definition), id(function.scope), tuple(id(given[p.name].term) for p in definition.parameters),
-        tuple(sorted(inner.axes.items())), inner.batch, tuple(id(m) for _, m in inner.conditions),
+        id(definition),
+        id(function.scope),
+        tuple(id(given[p.name].term) for p in definition.parameters),
+        tuple(sorted(inner.axes.items())),
+        inner.batch,
+        tuple(id(m) for _, m in inner.conditions),
         tuple(sorted(inner.modes.items())),
     )
     if key in cx.memo:
@@ -293,8 +297,13 @@ def call_loss(cx: Context, scope: Scope, expr: ast.Call, file: LossFile) -> Term
     actual = _loss_arguments(cx, scope, expr, callee, inner)
     if actual is None or not bind(cx, scope, expr, callee, actual, inner):
         return POISON
-    key = (full, tuple(sorted((k, id(v)) for k, v in inner.values.items())), tuple(sorted(inner.axes.items())),
-           scope.batch, tuple(sorted(inner.modes.items())))
+    key = (
+        full,
+        tuple(sorted((k, id(v)) for k, v in inner.values.items())),
+        tuple(sorted(inner.axes.items())),
+        scope.batch,
+        tuple(sorted(inner.modes.items())),
+    )
     if key in cx.memo:
         return cx.memo[key]
     cx.active.append(full)
@@ -368,7 +377,9 @@ def _loss_arguments(
             message = f"`{word}` in the argument of a loss would drop rows in silence"
             what = cx.text(scope, a.value.span, "x").strip("`")
             condition = cx.text(scope, part.span, "condition").strip("`")
-            fix = f"write `if {condition} then {what} else -inf`" if word == "where" else "write `mean[N](e weighted w)`"
+            fix = (
+                f"write `if {condition} then {what} else -inf`" if word == "where" else "write `mean[N](e weighted w)`"
+            )
             cx.error(scope, "E0308", message, part.span, f"`{word}` here", fix)
             ok = False
         if name is None:
@@ -492,6 +503,3 @@ def _callee_declarations(cx: Context, inner: Scope, callee: ast.LossDef) -> bool
                     if axis in mask.type.axes:
                         inner.conditions.append((axis, mask))
     return True
-
-
-__all__ = ["call_def", "call_loss", "conditioned", "extent", "find_loss", "is_whole", "primes", "Label"]

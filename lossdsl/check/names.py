@@ -10,8 +10,21 @@ from lossdsl.source.suggest import closest
 from lossdsl.source.text import Span
 from lossdsl.syntax import ast
 
-SPECIAL = ("size", "detach", "softmax", "log_softmax", "normalize", "cumsum", "descending", "ascending", "logdet",
-           "eigvals", "solve", "max", "min")
+SPECIAL = (
+    "size",
+    "detach",
+    "softmax",
+    "log_softmax",
+    "normalize",
+    "cumsum",
+    "descending",
+    "ascending",
+    "logdet",
+    "eigvals",
+    "solve",
+    "max",
+    "min",
+)
 
 
 def functions_known(cx: Context, scope: Scope) -> list[str]:
@@ -49,10 +62,14 @@ def unknown_value(cx: Context, scope: Scope, expr: ast.Name) -> Term:
 def unknown_function(cx: Context, scope: Scope, name: str, span: Span) -> Term:
     """Report a function that doesn't exist."""
     if name in FUNCTIONS:
-        return cx.error(scope, "E0208", f"there is no function `{name}`", span, "a name of torch or Python", FUNCTIONS[name])
+        return cx.error(
+            scope, "E0208", f"there is no function `{name}`", span, "a name of torch or Python", FUNCTIONS[name]
+        )
     if name in scope.values:
         message = f"`{name}` is a value, not a function"
-        return cx.error(scope, "E0210", message, span, "called here", f"to pick from it, write `{name}[i]`; to multiply, `*`")
+        return cx.error(
+            scope, "E0210", message, span, "called here", f"to pick from it, write `{name}[i]`; to multiply, `*`"
+        )
     near = closest(name, functions_known(cx, scope))
     fix = f"did you mean `{near}`?" if near else f"define it: `def {name}(x) = …`"
     return cx.error(scope, "E0202", f"there is no function `{name}`", span, "not known", fix)

@@ -12,8 +12,19 @@ from lossdsl.source.text import Span
 from lossdsl.syntax import ast
 
 PRIMITIVES = {
-    "+": "add", "-": "sub", "*": "mul", "/": "div", "^": "pow",
-    "<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne", "and": "and", "or": "or",
+    "+": "add",
+    "-": "sub",
+    "*": "mul",
+    "/": "div",
+    "^": "pow",
+    "<": "lt",
+    "<=": "le",
+    ">": "gt",
+    ">=": "ge",
+    "==": "eq",
+    "!=": "ne",
+    "and": "and",
+    "or": "or",
 }
 
 
@@ -37,7 +48,9 @@ def need(cx: Context, scope: Scope, wanted: str, term: Term, span: Span, user: s
         return cx.error(scope, "E0402", message, span, "a label", "declare it `: int` if its value means something")
     fix = ""
     if wanted == "bool":
-        fix = f"write a comparison: `{what.strip('`')} > 0`" if what != "this" else "write a comparison, such as `x > 0`"
+        fix = (
+            f"write a comparison: `{what.strip('`')} > 0`" if what != "this" else "write a comparison, such as `x > 0`"
+        )
     elif wanted == "int":
         fix = "`floor` or `round` makes a whole number"
     message = f"{user} takes {'a condition' if wanted == 'bool' else wanted}, but {what} is {kind}"
@@ -76,7 +89,15 @@ def comparable(cx: Context, scope: Scope, expr: ast.Binary, left: Term, right: T
         if a != b:
             label, other = texts if a == "label" else texts[::-1]
             message = f"{label} is a label and can't be compared with {other}, which is {b if a == 'label' else a}"
-            cx.error(scope, "E0402", message, expr.op_span, "a label against a number", "declare both `: label`, or both `: int`", *both)
+            cx.error(
+                scope,
+                "E0402",
+                message,
+                expr.op_span,
+                "a label against a number",
+                "declare both `: label`, or both `: int`",
+                *both,
+            )
             return False
         return True
     if is_index(a) and is_index(b) and a != b:

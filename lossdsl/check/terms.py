@@ -1,7 +1,8 @@
 """Makes typed terms: hash-consed, so that equal terms are one object, with axes, kinds and intervals inferred.
 
-A term that may be absent on purpose is `where(e, m, …)`: e where every m holds. It is pushed outwards through pointwise
-operations and picks, and into the masks of reductions, so that later stages meet it only where a mask has nowhere to go.
+A term that may be absent on purpose is `where(e, m, …)`: e where every m holds. It is pushed outwards through
+pointwise operations and picks, and into the masks of reductions, so that later stages meet it only where a mask has
+nowhere else to go.
 """
 
 from __future__ import annotations
@@ -109,8 +110,10 @@ class Terms:
         kind = result_kind(record, [a.type.kind for a in args])
         if kind == "bool" and name in ("add", "sub", "mul", "neg"):
             kind = "int"
-        inside = all(d.low <= a.type.interval.low and a.type.interval.high <= d.high
-                     for a, d in zip(args, record.domain, strict=False))
+        inside = all(
+            d.low <= a.type.interval.low and a.type.interval.high <= d.high
+            for a, d in zip(args, record.domain, strict=False)
+        )
         interval = record.range(*(a.type.interval for a in args)) if inside else REALS
         return self.make(name, args, (), Type(axes, kind, interval), span)
 

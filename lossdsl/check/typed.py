@@ -1,11 +1,11 @@
 """The typed tree: names resolved, functions inlined, every term with its type and its place in the source.
 
-Terms share structure: a name that is used twice is one object, so a walk memoises by `id(term)`. The operations are
-those
-of `ir/graph.py` with these differences, which `ir/lower.py` compiles away:
+Terms share structure: equal terms are one object, so a walk memoises by `id(term)`. The operations are those of
+`ir/graph.py` with these differences, which `ir/lower.py` compiles away:
 
-* absence is still implicit: a `pick` may read outside its axis, `Where` conditions on axes are in
-`CheckedLoss.conditions`;
+* absence is still implicit: a `pick` may read outside its axis, and conditions on axes are in `CheckedLoss.conditions`;
+* `where(e, m, …)` is e where every m holds, else absent. It comes from masked arguments of functions and from losses
+  used as functions; `check/terms.py` moves it outwards into the masks of reductions, so that little of it is left;
 * a reduction's mask is its second argument and has not yet met the conditions on its axes.
 """
 
