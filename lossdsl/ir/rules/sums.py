@@ -42,7 +42,11 @@ def _sum(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | No
         return rest
     if mask is not None and _lacks(b, e, axes) and b.value(e) != 1:
         return b.node("mul", [b.reduce("count", axes, b.const(True), mask), e])
-    return _factor(b, e, axes, mask) or _probabilities(b, e, axes, mask) or _split(b, e, axes, mask)
+    for rule in (_factor, _probabilities, _divergence, _split):
+        found = rule(b, e, axes, mask)
+        if found is not None:
+            return found
+    return None
 
 
 def _factor(b: Builder, e: int, axes: tuple[str, ...], mask: int | None) -> int | None:
@@ -62,8 +66,10 @@ def _factor(b: Builder, e: int, axes: tuple[str, ...], mask: int | None) -> int 
 
 def _probabilities(b: Builder, e: int, axes: tuple[str, ...], mask: int | None) -> int | None:
     """Σ softmax is 1, and without one entry it is 1 less that entry."""
+    if mask is None and b[e].op == "expsub" and all(_is_logp(b, a, axes) for a in b[e].args):
+        return b.const(0)
     u = inside(b, e, "exp")
-    if u is None or b[u].op != "logp" or b[u].attrs[0] != axes or len(b[u].args) != 1:
+    if u is None or not _is_logp(b, u, axes):
         return None
     if mask is None:
         return b.const(1)
@@ -71,6 +77,21 @@ def _probabilities(b: Builder, e: int, axes: tuple[str, ...], mask: int | None) 
     if y is None:
         return None
     return b.node("neg", [b.node("expm1", [b.pick(u, {axes[0]: y})])])
+
+
+def _is_logp(b: Builder, n: int, axes: tuple[str, ...]) -> bool:
+    return b[n].op == "logp" and b[n].attrs[0] == axes and len(b[n].args) == 1
+
+
+def _divergence(b: Builder, e: int, axes: tuple[str, ...], mask: int | None) -> int | None:
+    """Σ p·(log p - log q) as a sum of terms that are never negative: Σ (q - p) = 0 is added."""
+    if mask is not None or b[e].op != "mul":
+        return None
+    for p, gap in (b[e].args, b[e].args[::-1]):
+        ratio = b[gap].op == "sub" and inside(b, p, "exp") == b[gap].args[0]
+        if ratio and all(_is_logp(b, a, axes) for a in b[gap].args):
+            return b.reduce("sum", axes, b.node("divergence", b[gap].args))
+    return None
 
 
 def _picked(b: Builder, condition: int | None, axes: tuple[str, ...]) -> int | None:
