@@ -1,0 +1,61 @@
+"""Functions that generated code may need: their source text is put before it, as private functions of the module."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def _arithmetic(*inputs: Tensor) -> torch.dtype:
+    """The dtype to compute in: float64 if any input is, else float32."""
+    wide = any(x.dtype == torch.float64 for x in inputs)
+    return torch.float64 if wide else torch.float32
+
+
+def _times(a: Tensor, b: Tensor) -> Tensor:
+    """a * b, where 0 times infinity is 0."""
+    return torch.where((a == 0) | (b == 0), 0, a * b)
+
+
+def _softmax_parts(z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Per row of the last dimension: its maximum m, the sum of exp(z - m) less the
+    maximum's own term, and exp(z - m).
+
+    Without that term, log1p(rest) and 1 + rest keep their digits when one class leads.
+    A row of -inf has m = 0 and rest = -1.
+    """
+    m, leader = z.max(-1, keepdim=True)
+    nothing = m == -float("inf")
+    m = torch.where(nothing, 0, m)
+    e = torch.exp(z - m)
+    rest = e.scatter(-1, leader, 0).sum(-1, keepdim=True, dtype=torch.float64)
+    rest = torch.where(nothing, -1, rest).to(z.dtype)
+    return m.squeeze(-1), rest.squeeze(-1), e
+
+
+def _amax(x: Tensor, dim: int) -> Tensor:
+    """The maximum over a dimension; -inf where that is empty."""
+    if x.shape[dim] == 0:
+        return x.sum(dim) - float("inf")
+    return x.amax(dim)
+
+
+def _amin(x: Tensor, dim: int) -> Tensor:
+    """The minimum over a dimension; inf where that is empty."""
+    if x.shape[dim] == 0:
+        return x.sum(dim) + float("inf")
+    return x.amin(dim)
+
+
+def _put(index: Tensor, values: Tensor, size: int) -> Tensor:
+    """The sums of the values (in the last dimension) that share an index below size."""
+    total = values.new_zeros((*values.shape[:-1], size), dtype=torch.float64)
+    total = total.scatter_add(-1, index.expand(values.shape), values.to(torch.float64))
+    return total.to(values.dtype)
+
+
+def _order(key: Tensor, present: Tensor, descending: bool) -> Tensor:
+    """The last dimension's indices by key, stable; those not present come last."""
+    first = key.argsort(dim=-1, descending=descending, stable=True)
+    absent = ~present.expand(key.shape).gather(-1, first)
+    return first.gather(-1, absent.int().argsort(dim=-1, stable=True))

@@ -1,0 +1,137 @@
+"""Islands: operations along whole axes that are one library call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from string import ascii_lowercase
+from typing import TYPE_CHECKING
+
+from lossdsl.backends.torch.spell import ATOM, Text
+from lossdsl.backends.torch.ssa import Op
+from lossdsl.backends.torch.whole import as_tensor, masked, permuted
+from lossdsl.source.diagnostic import InternalError
+
+if TYPE_CHECKING:
+    from lossdsl.backends.torch.printer import Printer
+
+
+def spelled(p: Printer, op: Op) -> Text:
+    """The result of an island."""
+    args = [p.settle(a) for a in op.args]
+    args = [a if a.tensor else as_tensor(p, a, "real") for a in args]
+    match op.name:
+        case "contract":
+            return _contract(p, args, op.attrs[0])  # type: ignore[arg-type]
+        case "cumsum":
+            return _cumsum(p, args, op)
+        case "order":
+            return _order(p, args, op)
+        case "logdet":
+            return _matrix(p, args[0], op, "torch.linalg.slogdet({}).logabsdet", ())
+        case "inverse":
+            return _matrix(p, args[0], op, "torch.linalg.inv({})", _pair(op))
+        case "transpose_inverse":
+            return _matrix(p, args[0], op, "torch.linalg.inv({}).mT", _pair(op))
+        case "eigvals":
+            return _matrix(p, args[0], op, "torch.linalg.eigvalsh({})", (str(op.attrs[2]),))
+        case "eigvecs":
+            return _matrix(p, args[0], op, "torch.linalg.eigh({}).eigenvectors", (str(op.attrs[0]), str(op.attrs[2])))
+        case "solve":
+            return _solve(p, args, op)
+    raise InternalError(f"the torch backend does not print {op.name} yet")
+
+
+def _pair(op: Op) -> tuple[str, str]:
+    return str(op.attrs[0]), str(op.attrs[1])
+
+
+def _real(x: Text) -> Text:
+    return x if x.dtype == "real" else replace(x, text=f"{x.at(ATOM)}.to(dtype)", binds=ATOM, dtype="real")
+
+
+def _contract(p: Printer, args: Sequence[Text], over: Sequence[str]) -> Text:
+    a, b = (_real(x) for x in args)
+    axes = p.order({*a.axes, *b.axes} - set(over))
+    letters = dict(zip(p.order({*a.axes, *b.axes}), ascii_lowercase, strict=False))
+    if len(over) == 1 and len(a.axes) == len(b.axes) == len(axes) == 2:
+        return _matmul(a, b, over[0], axes)
+    left, right, out = ("".join(letters[x] for x in axes_) for axes_ in (a.axes, b.axes, axes))
+    return Text(f'torch.einsum("{left},{right}->{out}", {a.text}, {b.text})', axes=axes)
+
+
+def _matmul(a: Text, b: Text, over: str, axes: tuple[str, ...]) -> Text:
+    """The product of two matrices; the first factor has the result's first axis."""
+    if axes[0] not in a.axes:
+        a, b = b, a
+    left = a.at(ATOM) + ("" if a.axes[1] == over else ".mT")
+    right = b.at(ATOM) + ("" if b.axes[0] == over else ".mT")
+    return Text(f"{left} @ {right}", 80, axes=axes)
+
+
+def _cumsum(p: Printer, args: Sequence[Text], op: Op) -> Text:
+    axis = str(op.attrs[0])
+    x = masked(p, args[0], args[1] if len(args) == 2 else None, "0")
+    d = x.axes.index(axis)
+    real = x.dtype == "real"
+    how = f".cumsum({d}, dtype=torch.float64).to(dtype)" if real else f".cumsum({d})"
+    if True in op.attrs[1:]:
+        how = f".flip({d}){how}.flip({d})"
+    return Text(x.at(ATOM) + how, axes=x.axes, dtype="real" if real else "int")
+
+
+def _order(p: Printer, args: Sequence[Text], op: Op) -> Text:
+    axis, rank, down = str(op.attrs[0]), str(op.attrs[1]), op.attrs[2]
+    key = args[0]
+    axes = p.order({*key.axes, *(args[1].axes if len(args) == 2 else ())})
+    last = (*(a for a in axes if a != axis), axis)
+    key = _laid(p, key, last)
+    if len(args) == 2:
+        p.call("_order")
+        text = f"_order({key.text}, {_laid(p, args[1], last).text}, {down})"
+    else:
+        text = f"{key.at(ATOM)}.argsort(dim=-1, descending={down}, stable=True)"
+    if rank in p.free:
+        text += f"[..., : {p.size(rank)}]"
+    return permuted(p, Text(text, dtype="int"), (*last[:-1], rank))
+
+
+def _laid(p: Printer, x: Text, axes: tuple[str, ...]) -> Text:
+    """The operand with these dimensions in this order; those it lacks have size 1."""
+    missing = tuple(a for a in axes if a not in x.axes)
+    if missing:
+        x = p.aligned(x, p.order(axes))
+        lead = sum(1 for a in p.order(axes)[: p.order(axes).index(x.axes[0])]) if x.axes else 0
+        marks = ["None"] * lead + ["..."] if lead else []
+        full = f"{x.at(ATOM)}[{', '.join(marks)}]" if marks else x.text
+        x = Text(full, axes=p.order(axes), dtype=x.dtype)
+    if x.axes != axes:
+        places = ", ".join(str(x.axes.index(a)) for a in axes)
+        x = Text(f"{x.at(ATOM)}.permute({places})", axes=axes, dtype=x.dtype)
+    return x
+
+
+def _matrix(p: Printer, x: Text, op: Op, call: str, behind: tuple[str, ...]) -> Text:
+    """A function of the matrices in an operand; `behind` are the axes that it leaves behind the others."""
+    matrix = _pair(op)
+    rest = tuple(a for a in x.axes if a not in matrix)
+    text = call.format(_laid(p, _real(x), (*rest, *matrix)).text)
+    return permuted(p, Text(text), (*rest, *behind))
+
+
+def _solve(p: Printer, args: Sequence[Text], op: Op) -> Text:
+    """x with Σ a[N, N'] x[N'] = b[N]: along the second axis."""
+    rows, columns = _pair(op)
+    m, b = (_real(x) for x in args)
+    rest = tuple(a for a in m.axes if a not in (rows, columns))
+    extra = tuple(a for a in b.axes if a != rows and a not in rest)
+    outer = p.order({*rest, *(a for a in b.axes if a in rest)})
+    left = _laid(p, m, (*outer, rows, columns))
+    if len(extra) > 1:
+        raise InternalError("solve with several right sides along two axes is not printed yet")
+    if extra:
+        right = _laid(p, b, (*outer, rows, *extra))
+        return permuted(p, Text(f"torch.linalg.solve({left.text}, {right.text})"), (*outer, columns, *extra))
+    right = _laid(p, b, (*outer, rows))
+    text = f"torch.linalg.solve({left.text}, {right.at(ATOM)}[..., None]).squeeze(-1)"
+    return permuted(p, Text(text), (*outer, columns))

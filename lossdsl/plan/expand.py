@@ -1,0 +1,234 @@
+"""Graph → Graph in the operations that kernels have: the softmax family through two statistics, bare products where
+they are safe.
+
+New operations of the result:
+
+    statistic [reduction, i, (A, …)](e[, m])   result i of a reduction with several: "logsumexp" gives m and rest, so
+                                               that lse = m + log1p(rest) is exact for a row that one class leads
+    contract [(A, …)](a, b)                    sum of a·b over A as a matrix product
+    mulz(a, b)                                 the product where 0 · inf is 0; `mul` is the bare one
+
+`detach` is gone (derivatives have been taken). Nothing here is rewritten by rule: these are the forms that run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from math import inf
+
+from lossdsl.check.types import Type
+from lossdsl.ir.builder import Builder
+from lossdsl.ir.graph import Attr, Graph, Leaf, Node
+from lossdsl.primitives.interval import FINITE, UNIT, Interval
+from lossdsl.registry import Registry
+from lossdsl.source.diagnostic import InternalError
+
+_NONPOSITIVE = Interval(-inf, 0.0)
+
+
+def expand(graph: Graph, registry: Registry) -> Graph:
+    """The same outputs in the operations that kernels have."""
+    table = _Table(graph, registry)
+    for n, node in enumerate(graph.nodes):
+        table.ids[n] = table.expanded(node)
+    return table.builder.graph({name: table.ids[n] for name, n in graph.outputs})
+
+
+class _Table:
+    """The expanded nodes of a graph; `ids` maps the graph's own to them."""
+
+    def __init__(self, graph: Graph, registry: Registry) -> None:
+        self.graph = graph
+        self.builder = Builder(registry, graph.name, graph.axes, graph.batch)
+        self.leaves = {leaf.name: _finite_seed(leaf) for leaf in graph.leaves}
+        for leaf in self.leaves.values():  # all of them are arguments of the kernel, used or not
+            self.builder.leaf(leaf)
+        self.ids: dict[int, int] = {}
+
+    def raw(self, op: str, *args: int, attrs: tuple[Attr, ...] = (), interval: Interval | None = None) -> int:
+        n = self.builder.raw(op, args, attrs)
+        if interval is not None:
+            node = self.builder.nodes[n]
+            known = node.type
+            self.builder.nodes[n] = Node(
+                node.op, node.args, node.attrs, Type(known.axes, known.kind, interval), node.origin
+            )
+        return n
+
+    def const(self, value: int) -> int:
+        return self.builder.raw("const", (), (Fraction(value),))
+
+    def type(self, n: int) -> Type:
+        return self.builder.nodes[n].type
+
+    # --- one node ---------------------------------------------------------------------------------------------------
+
+    def expanded(self, node: Node) -> int:
+        self.builder._from = node.origin  # what is made here comes from the same text
+        args = tuple(self.ids[a] for a in node.args)
+        match node.op:
+            case "leaf":
+                leaf = self.leaves[str(node.attrs[0])]
+                return self.builder.leaf(leaf, node.origin)
+            case "var":
+                return self.builder.raw("var", (), node.attrs, node.type)
+            case "detach":
+                return args[0]
+            case "mul":
+                return self.product(*args)
+            case "logp" | "log_softmax":
+                return self.log_probability(node, args)
+            case "softmax":
+                return self.probability(args, _axes(node.attrs[0]))
+            case "exp":
+                return self.exponential(node, args[0])
+            case "pick":
+                return self.picked(node, args)
+            case "reduce" if node.attrs[0] == "logsumexp":
+                m, rest = self.statistics(args, _axes(node.attrs[1]))
+                return self.raw("add", m, self.raw("log1p", rest))
+            case "reduce" if node.attrs[0] == "sum":
+                return self.contraction(args, _axes(node.attrs[1])) or self.raw("reduce", *args, attrs=node.attrs)
+        return self.raw(node.op, *args, attrs=node.attrs)
+
+    def product(self, a: int, b: int) -> int:
+        """`mul` where the intervals rule 0 · inf out, else `mulz`."""
+        x, y = self.type(a).interval, self.type(b).interval
+        if a == b or not ((0.0 in x and not y.finite) or (0.0 in y and not x.finite)):
+            return self.raw("mul", a, b)
+        return self.raw("mulz", a, b)
+
+    # --- the softmax family -----------------------------------------------------------------------------------------
+
+    def statistics(self, args: Sequence[int], axes: tuple[str, ...]) -> tuple[int, int]:
+        """(m, rest) of a row: m its maximum, rest the sum of exp(z - m) less the maximum's own term; -1 over
+        nothing.
+        """
+        kept = frozenset().union(*(self.type(a).axes for a in args)) - set(axes)
+        m = self.builder.raw("statistic", args, ("logsumexp", 0, axes), Type(kept, "real"))
+        rest = Type(kept, "real", Interval(-1.0, inf, high_open=True))
+        return m, self.builder.raw("statistic", args, ("logsumexp", 1, axes), rest)
+
+    def _parts(self, z: int, args: Sequence[int], axes: tuple[str, ...], pairs: dict[str, int]) -> tuple[int, int]:
+        """(z - m, max(rest, 0)): over nothing, m is 0 and the second 0, so that neither is NaN."""
+        m, rest = self.statistics(args, axes)
+        outer = {a: i for a, i in pairs.items() if a not in axes}
+        m, rest = self.pick(m, outer), self.pick(rest, outer)
+        below = _NONPOSITIVE if len(args) == 1 else None
+        return self.raw("sub", z, m, interval=below), self.raw("maximum", rest, self.const(0))
+
+    def log_probability(self, node: Node, args: tuple[int, ...], pairs: dict[str, int] | None = None) -> int:
+        z = self.pick(args[0], pairs or {})
+        below, rest = self._parts(z, args, _axes(node.attrs[0]), pairs or {})
+        logp = self.raw("sub", below, self.raw("log1p", rest), interval=node.type.interval)
+        if node.op == "log_softmax" and len(args) == 2:
+            mask = self.pick(args[1], pairs or {})
+            return self.raw("select", mask, logp, self.builder.raw("const", (), (-inf,)))
+        return logp
+
+    def probability(self, args: tuple[int, ...], axes: tuple[str, ...], pairs: dict[str, int] | None = None) -> int:
+        z = self.pick(args[0], pairs or {})
+        below, rest = self._parts(z, args, axes, pairs or {})
+        total = self.raw("add", self.const(1), rest)
+        p = self.raw("div", self.raw("exp", below), total, interval=UNIT if len(args) == 1 else None)
+        return p if len(args) == 1 else self.raw("select", self.pick(args[1], pairs or {}), p, self.const(0))
+
+    def exponential(self, node: Node, x: int) -> int:
+        """exp(logp) as exp(z - m) / (1 + rest), whose error does not grow with the logarithm."""
+        source = self.graph.nodes[node.args[0]]
+        pairs: dict[str, int] = {}
+        if source.op == "pick":
+            pairs = self._pairs(source, [self.ids[a] for a in source.args])
+            source = self.graph.nodes[source.args[0]]
+        if source.op != "logp":
+            return self.raw("exp", x)
+        args = tuple(self.ids[a] for a in source.args)
+        z = self.pick(args[0], pairs)
+        below, rest = self._parts(z, args, _axes(source.attrs[0]), pairs)
+        interval = UNIT if len(args) == 1 else None
+        return self.raw("div", self.raw("exp", below), self.raw("add", self.const(1), rest), interval=interval)
+
+    # --- reading at an index ----------------------------------------------------------------------------------------
+
+    def _pairs(self, node: Node, args: Sequence[int]) -> dict[str, int]:
+        return dict(zip(_axes(node.attrs[0]), args[1:], strict=True))
+
+    def picked(self, node: Node, args: tuple[int, ...]) -> int:
+        source = self.graph.nodes[node.args[0]]
+        pairs = self._pairs(node, args)
+        inner = tuple(self.ids[a] for a in source.args)
+        if source.op in ("logp", "log_softmax"):
+            return self.log_probability(source, inner, pairs)
+        if source.op == "softmax":
+            return self.probability(inner, _axes(source.attrs[0]), pairs)
+        return self.pick(args[0], pairs)
+
+    def pick(self, e: int, pairs: dict[str, int]) -> int:
+        """e with axes' indices replaced, taken through pointwise operations to leaves and reductions."""
+        node = self.builder.nodes[e]
+        live = {a: i for a, i in pairs.items() if a in node.type.axes and not self._is_index(i, a)}
+        if not live:
+            return e
+        if node.op == "index":
+            return live[str(node.attrs[0])]
+        if node.op in self.builder.registry.primitives:
+            return self.raw(node.op, *(self.pick(a, live) for a in node.args), interval=node.type.interval)
+        if node.op == "pick":
+            inner = {a: self.pick(i, live) for a, i in self._pairs(node, node.args).items()}
+            source = self.type(node.args[0]).axes
+            through = {a: i for a, i in live.items() if a in source and a not in inner}
+            return self.pick(node.args[0], {**through, **inner})
+        axes = tuple(a for a in self.builder.axes if a in live)
+        return self.raw("pick", e, *(live[a] for a in axes), attrs=(axes,))
+
+    def _is_index(self, n: int, axis: str) -> bool:
+        node = self.builder.nodes[n]
+        return node.op == "index" and node.attrs == (axis,)
+
+    # --- matrix products --------------------------------------------------------------------------------------------
+
+    def contraction(self, args: tuple[int, ...], axes: tuple[str, ...]) -> int | None:
+        """Σ a·b as `contract`, if either factor has an axis that the other lacks: no product of all axes is formed."""
+        factors = self._factors(args[0]) if len(args) == 1 else []
+        if len(factors) < 2 or any(self.type(f).kind != "real" for f in factors):
+            return None
+        widest = max(factors, key=lambda f: (len(self.type(f).axes), -f))
+        left = [f for f in factors if self.type(f).axes <= self.type(widest).axes]
+        right = [f for f in factors if f not in left]
+        over = set(axes)
+        if not right:
+            return None
+        a, b = self._multiplied(left), self._multiplied(right)
+        x, y = self.type(a).axes, self.type(b).axes
+        if not (x - y and y - x and over <= x and over <= y and x - y - over and y - x - over):
+            return None
+        return self.builder.raw("contract", (a, b), (axes,), Type((x | y) - over, "real"))
+
+    def _factors(self, n: int) -> list[int]:
+        node = self.builder.nodes[n]
+        if node.op in ("mul", "mulz"):
+            return [f for a in node.args for f in self._factors(a)]
+        return [n]
+
+    def _multiplied(self, factors: Sequence[int]) -> int:
+        total = factors[0]
+        for f in factors[1:]:
+            total = self.product(total, f)
+        return total
+
+
+def _finite_seed(leaf: Leaf) -> Leaf:
+    """An infinite cotangent may make NaN; a zero one must not."""
+    if leaf.role != "seed":
+        return leaf
+    return replace(leaf, type=replace(leaf.type, interval=FINITE))
+
+
+def _axes(attr: Attr) -> tuple[str, ...]:
+    if isinstance(attr, tuple):
+        return attr
+    if isinstance(attr, str):
+        return (attr,)
+    raise InternalError(f"{attr!r} should name axes")

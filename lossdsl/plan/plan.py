@@ -1,0 +1,87 @@
+"""JointGraph → Plan: one KernelProgram each for the value, the gradient and, where it is known, the second
+derivative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from lossdsl.ir.graph import Graph, JointGraph, Leaf
+from lossdsl.plan.expand import expand
+from lossdsl.plan.kernel import Buffer, Dtype, KernelProgram, Plan
+from lossdsl.plan.names import buffer_names
+from lossdsl.plan.schedule import Output, dtype_of, schedule
+from lossdsl.registry import Registry
+
+
+def plan(joint: JointGraph, registry: Registry, wanted: frozenset[str] | None = None) -> Plan:
+    """The programs of a loss.
+
+    `LOSS.value` stores rows, weight (if it is not all ones) and aux.*; `LOSS.gradient` one grad.* a differentiable
+    leaf in `wanted` (all by default), from the leaves and the seeds; `LOSS.second` the second.* where the JointGraph
+    has them. A buffer's name is `names.buffer_name` of the leaf's or output's, made distinct within the program.
+    """
+    graph = expand(joint.graph, registry)
+    groups: dict[str, list[str]] = {"value": [], "gradient": [], "second": []}
+    for name, _ in graph.outputs:
+        head, _, leaf = name.partition(".")
+        if name in ("rows", "weight") or head == "aux":
+            groups["value"].append(name)
+        elif head == "grad" and (wanted is None or leaf in wanted):
+            groups["gradient"].append(name)
+        elif head == "second":
+            groups["second"].append(name)
+    programs, notes = [], []
+    for kind, names in groups.items():
+        if names:
+            program, reason = _program(graph, kind, names, registry)
+            programs.append(program)
+            notes += [f"{kind}: composed of whole-array operations, since {reason}"] if reason else []
+    if joint.second_missing:
+        notes.append(f"second: {joint.second_missing}")
+    return Plan(tuple(programs), tuple(notes))
+
+
+def _program(graph: Graph, kind: str, names: Sequence[str], registry: Registry) -> tuple[KernelProgram, str]:
+    leaves = [leaf for leaf in graph.leaves if _takes(kind, leaf)]
+    named = buffer_names([*(leaf.name for leaf in leaves), *(_short(n) for n in names)])
+    inputs = {leaf.name: Buffer(named[leaf.name], leaf.axes, dtype_of(leaf.type.kind), _role(leaf)) for leaf in leaves}
+    by_name = {leaf.name: leaf for leaf in graph.leaves}
+    outputs = []
+    for name in names:
+        node = graph.output(name)
+        axes, dtype = _shape(graph, by_name, name, node)
+        outputs.append(Output(Buffer(named[_short(name)], axes, dtype, "out"), node))
+    body, reason = schedule(graph, outputs, inputs, registry)
+    buffers = (*inputs.values(), *(o.buffer for o in outputs))
+    return KernelProgram(f"{graph.name}.{kind}", graph.axes, buffers, body), reason
+
+
+def _short(output: str) -> str:
+    """Outputs are named as the graph has them, `aux.` apart."""
+    return output.removeprefix("aux.") if output.startswith("aux.") else output
+
+
+def _takes(kind: str, leaf: Leaf) -> bool:
+    """Whether a leaf is an argument of a program: seeds of the first derivative come in with it, @grad.* with the
+    second.
+    """
+    if leaf.role != "seed":
+        return True
+    return kind == "second" or (kind == "gradient" and not leaf.name.startswith("@grad."))
+
+
+def _role(leaf: Leaf) -> Literal["in", "param"]:
+    return "param" if leaf.role == "param" else "in"
+
+
+def _shape(graph: Graph, leaves: dict[str, Leaf], name: str, node: int) -> tuple[tuple[str, ...], Dtype]:
+    """Axes and dtype of an output's buffer."""
+    type_ = graph.nodes[node].type
+    head, _, leaf = name.partition(".")
+    if head in ("grad", "second"):
+        return (leaves[leaf].axes if leaf in leaves else graph.batch), "real"
+    if head in ("rows", "weight"):
+        return graph.batch, "real"
+    return tuple(a for a in graph.axes if a in type_.axes), dtype_of(type_.kind)

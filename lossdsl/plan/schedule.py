@@ -1,0 +1,445 @@
+"""Graph → statements: which reductions share a sweep over the data, and where each value is computed.
+
+Two forms. *Row loops*: the first axis is the outermost loop, rows are visited in as few phases as reductions over
+that axis demand, and inside a row every sweep over another axis does all the reductions whose operands are ready. A
+pointwise value is computed where it is used, again in each sweep (it is cheap next to memory); a reduction once a
+phase. *Flat*: one whole-array statement after the other, for graphs in which an island stands between rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from lossdsl.ir.graph import Graph, Node
+from lossdsl.plan.kernel import (
+    Buffer,
+    Dtype,
+    Island,
+    Let,
+    Load,
+    Loop,
+    Operand,
+    Pick,
+    Reduce,
+    Scatter,
+    Stmt,
+    Store,
+    Value,
+)
+from lossdsl.plan.names import distinct
+from lossdsl.registry import Registry
+from lossdsl.source.diagnostic import InternalError
+
+STRUCTURAL = frozenset({"const", "index", "size"})
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A node and the buffer it is stored in."""
+
+    buffer: Buffer
+    node: int
+
+
+def schedule(
+    graph: Graph, outputs: Sequence[Output], leaves: dict[str, Buffer], registry: Registry
+) -> tuple[tuple[Stmt, ...], str]:
+    """The statements that store `outputs`, and why they are flat if they are ('' for row loops)."""
+    reason = why_flat(graph, outputs)
+    taken = {b.name for b in leaves.values()} | {o.buffer.name for o in outputs}
+    state = _State(graph, registry, leaves, outer=None if reason else graph.axes[0], taken=taken)
+    if reason:
+        for n in reachable(graph, [o.node for o in outputs]):
+            state.need(n)
+        for o in outputs:
+            state.store(o)
+    else:
+        _phases(state, outputs)
+    return tuple(state.scopes[0].body), reason
+
+
+def reachable(graph: Graph, roots: Sequence[int]) -> list[int]:
+    """What the roots need, in topological order."""
+    seen: set[int] = set()
+    stack = list(roots)
+    while stack:
+        n = stack.pop()
+        if n not in seen:
+            seen.add(n)
+            stack.extend(graph.nodes[n].args)
+    return sorted(seen)
+
+
+def reduced_axes(node: Node) -> tuple[str, ...]:
+    """The axes that a reduction takes away; () for other operations."""
+    if node.op == "reduce":
+        return tuple(node.attrs[1])  # type: ignore[arg-type]
+    if node.op == "statistic":
+        return tuple(node.attrs[2])  # type: ignore[arg-type]
+    return ()
+
+
+def why_flat(graph: Graph, outputs: Sequence[Output]) -> str:
+    """Why the outputs can't be computed row by row; '' if they can."""
+    if not graph.axes:
+        return "there are no axes"
+    outer = graph.axes[0]
+    loops = False
+    for n in reachable(graph, [o.node for o in outputs]):
+        node = graph.nodes[n]
+        axes = {outer} & operand_axes(graph, node)
+        loops = loops or bool(axes)
+        if not axes or node.op in STRUCTURAL or node.op in ("leaf", "reduce", "statistic"):
+            continue
+        if node.op == "pick":
+            if graph.nodes[node.args[0]].op != "leaf" and outer in graph.nodes[node.args[0]].type.axes:
+                return "a computed value is read at other places of its rows"
+        elif node.op in ("scatter", "contract", "cumsum", "order", "root", "var") or _is_island(node):
+            return f"{node.op} works on whole arrays"
+    return "" if loops else f"nothing varies along {outer}"
+
+
+def _is_island(node: Node) -> bool:
+    return node.op in ("logdet", "inverse", "transpose_inverse", "solve", "eigvals", "eigvecs")
+
+
+def operand_axes(graph: Graph, node: Node) -> set[str]:
+    """The axes of a node and of its arguments."""
+    return set(node.type.axes).union(*(graph.nodes[a].type.axes for a in node.args))
+
+
+@dataclass(slots=True)
+class _Scope:
+    """An open loop, or the outside (axis None)."""
+
+    axis: str | None
+    body: list[Stmt] = field(default_factory=list)
+    values: dict[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Anchor:
+    """What a sweep is made for: a store or a reduction. `axes` are those of the loops it stands in."""
+
+    axes: tuple[str, ...]
+    operands: tuple[int, ...]
+    output: Output | None = None
+    reduction: int | None = None
+    inner: frozenset[str] = frozenset()  # of axes: those that go innermost
+
+
+class _State:
+    """The program being written: open scopes and the names given."""
+
+    def __init__(
+        self, graph: Graph, registry: Registry, leaves: dict[str, Buffer], outer: str | None, taken: set[str]
+    ) -> None:
+        self.graph = graph
+        self.registry = registry
+        self.leaves = leaves
+        self.outer = outer
+        self.taken = taken
+        self.scopes = [_Scope(None)]
+
+    # --- looking ----------------------------------------------------------------------------------------------------
+
+    @property
+    def bound(self) -> set[str]:
+        return {s.axis for s in self.scopes if s.axis is not None}
+
+    def order(self, axes: set[str] | frozenset[str]) -> tuple[str, ...]:
+        return tuple(a for a in self.graph.axes if a in axes)
+
+    def visible(self, n: int, depth: int | None = None) -> str | None:
+        for scope in self.scopes[:depth]:
+            if n in scope.values:
+                return scope.values[n]
+        return None
+
+    def by_rows(self, n: int) -> bool:
+        """Whether the node or its operands vary along the outermost axis."""
+        return self.outer is not None and self.outer in operand_axes(self.graph, self.graph.nodes[n])
+
+    def name(self, base: str) -> str:
+        name = distinct(base, self.taken)
+        self.taken.add(name)
+        return name
+
+    def value(self, n: int, base: str) -> Value:
+        node = self.graph.nodes[n]
+        return Value(self.name(base), self.order(node.type.axes), dtype_of(node.type.kind))
+
+    # --- writing ----------------------------------------------------------------------------------------------------
+
+    def need(self, n: int, depth: int | None = None) -> Operand:
+        """The operand for a node, defined where it varies with nothing but the loops around it."""
+        node = self.graph.nodes[n]
+        if node.op == "const":
+            return node.attrs[0]  # type: ignore[return-value]
+        found = self.visible(n, depth)
+        if found is not None:
+            return found
+        scope, prefix = self._home(n, depth)
+        if node.op in ("reduce", "statistic") and self.by_rows(n):
+            raise InternalError(f"node {n}, {node.op}, is needed before its sweep")
+        before = len(self.scopes)
+        statement = self._statement(n, node, prefix)
+        if len(self.scopes) != before:
+            raise InternalError("a statement opened a loop")
+        self.scopes[scope].body.append(statement)
+        if n not in self.scopes[scope].values:
+            self.scopes[scope].values[n] = _result(statement)
+        return self.scopes[scope].values[n]
+
+    def _home(self, n: int, depth: int | None) -> tuple[int, int]:
+        """The scope that defines a node, and how many scopes its operands may use."""
+        scopes = self.scopes[:depth]
+        axes = self.graph.nodes[n].type.axes
+        if axes and self.outer not in axes and not self._in_place(n):
+            return 0, 1  # a vector that is the same for every row: once, as a whole array
+        bound: set[str] = set()
+        for i, scope in enumerate(scopes):
+            bound |= {scope.axis} if scope.axis is not None else set()
+            if axes <= bound:
+                return i, i + 1
+        return (len(scopes) - 1, len(scopes)) if axes & bound else (0, 1)
+
+    def _in_place(self, n: int) -> bool:
+        """Whether a value without the rows' axis is as cheap to make again as to read."""
+        node = self.graph.nodes[n]
+        if node.op in STRUCTURAL or node.op == "leaf":
+            return True
+        if node.op == "pick":
+            return self.graph.nodes[node.args[0]].op == "leaf"
+        if node.op not in self.registry.primitives:
+            return False
+        return all(self.graph.nodes[a].op in STRUCTURAL for a in node.args)
+
+    def _statement(self, n: int, node: Node, depth: int) -> Stmt:
+        match node.op:
+            case "leaf":
+                buffer = self.leaves[str(node.attrs[0])]
+                return Load(self.value(n, buffer.name), buffer.name, buffer.axes, node.origin)
+            case "pick":
+                return self._pick(n, node, depth)
+            case "index" | "size":
+                base = f"{'i' if node.op == 'index' else 'n'}_{str(node.attrs[0]).lower().rstrip(chr(39))}"
+                return Let(self.value(n, base), node.op, (), node.attrs, node.origin)
+            case "reduce" | "statistic":
+                return self.reduction(n, node, depth, self.scopes[depth - 1])
+            case "scatter":
+                arg, index = (self.need(a, depth) for a in node.args)
+                over = tuple(node.attrs[1])  # type: ignore[arg-type]
+                return Scatter(self.value(n, "put"), str(node.attrs[0]), over, arg, str(index), node.origin)
+        args = tuple(self.need(a, depth) for a in node.args)
+        if node.op in self.registry.primitives:
+            return Let(self.value(n, _SHORT.get(node.op, node.op)), node.op, args, (), node.origin)
+        return Island((self.value(n, node.op),), node.op, args, node.attrs, origin=node.origin)
+
+    def _pick(self, n: int, node: Node, depth: int) -> Stmt:
+        source = self.graph.nodes[node.args[0]]
+        axes = tuple(node.attrs[0])  # type: ignore[arg-type]
+        places = {a: self._place(i, depth) for a, i in zip(axes, node.args[1:], strict=True)}
+        if source.op == "leaf":
+            buffer = self.leaves[str(source.attrs[0])]
+            index = tuple(places.get(a, a) for a in buffer.axes)
+            at = next((p for a, p in places.items() if p not in self.graph.axes), "")
+            return Load(self.value(n, f"{buffer.name}_{at}" if at else buffer.name), buffer.name, index, node.origin)
+        name = str(self.need(node.args[0], depth))
+        return Pick(self.value(n, f"{name}_at"), name, axes, tuple(places.values()), node.origin)
+
+    def _place(self, i: int, depth: int) -> str:
+        """An index of a load or pick: an axis, or the name of an int."""
+        node = self.graph.nodes[i]
+        if node.op == "index":
+            return str(node.attrs[0])
+        place = self.need(i, depth)
+        if isinstance(place, str):
+            return place
+        value = Value(self.name("at"), (), "int")
+        self.scopes[0].body.append(Let(value, "add", (place, Fraction(0)), (), node.origin))
+        return value.name
+
+    def reduction(self, n: int, node: Node, depth: int, home: _Scope) -> Reduce:
+        """The statement of a reduction; its values become visible in `home`."""
+        args = [self.need(a, depth) for a in node.args]
+        where = args[1] if len(args) == 2 else None
+        axes = reduced_axes(node)
+        if node.op == "reduce":
+            values = [self.value(n, _SHORT.get(str(node.attrs[0]), str(node.attrs[0])))]
+            home.values[n] = values[0].name
+        else:
+            values = []
+            for i, base in enumerate(_RESULTS[str(node.attrs[0])]):
+                kept = self.order(operand_axes(self.graph, node) - set(axes))
+                values.append(Value(self.name(base), kept))
+                twin = self._twin(node, i)
+                if twin is not None:
+                    home.values[twin] = values[-1].name
+        return Reduce(tuple(values), str(node.attrs[0]), axes, (args[0],), where, node.origin)
+
+    def _twin(self, node: Node, i: int) -> int | None:
+        """The node of result i of the same reduction, if the graph has it."""
+        attrs = (node.attrs[0], i, *node.attrs[2:])
+        for n, other in enumerate(self.graph.nodes):
+            if other.op == "statistic" and other.args == node.args and other.attrs == attrs:
+                return n
+        return None
+
+    def store(self, output: Output) -> None:
+        value = self.need(output.node)
+        self.scopes[-1].body.append(Store(output.buffer.name, output.buffer.axes, value))
+
+
+def _result(statement: Stmt) -> str:
+    """The name of what a statement defines first."""
+    match statement:
+        case Reduce() | Island():
+            return statement.values[0].name
+        case Let() | Load() | Pick() | Scatter():
+            return statement.value.name
+    raise InternalError("a statement that defines nothing")
+
+
+_SHORT = {"logsumexp": "lse", "minimum": "least", "maximum": "largest", "not": "un", "and": "both", "or": "either"}
+_RESULTS = {"logsumexp": ("m", "rest"), "ties": ("m", "ties")}
+
+
+def dtype_of(kind: str) -> Dtype:
+    """What a kernel stores for a kind: labels and indices are ints."""
+    return kind if kind in ("real", "bool") else "int"  # type: ignore[return-value]
+
+
+# --- row loops ------------------------------------------------------------------------------------------------------
+
+
+def _phases(state: _State, outputs: Sequence[Output]) -> None:
+    """Visits the rows as often as reductions over their own axis stand behind one another."""
+    graph, outer = state.graph, str(state.outer)
+    nodes = reachable(graph, [o.node for o in outputs])
+    level: dict[int, int] = {}
+    for n in nodes:
+        node = graph.nodes[n]
+        level[n] = max((level[a] for a in node.args), default=0) + (outer in reduced_axes(node))
+    anchors: dict[int, list[_Anchor]] = {}
+    done: set[tuple[object, ...]] = set()
+    for n in nodes:
+        node = graph.nodes[n]
+        if outer in reduced_axes(node) and _once(node, n, done):
+            anchors.setdefault(level[n] - 1, []).append(_of_reduction(state, n))
+    last = []
+    for o in outputs:
+        if outer in o.buffer.axes:
+            found = _Anchor(o.buffer.axes, (o.node,), output=o)
+            anchors.setdefault(level[o.node], []).append(found)
+        else:
+            last.append(o)
+    for phase in sorted(anchors):
+        _loop(state, outer, anchors[phase], {})
+    for o in last:
+        state.store(o)
+
+
+def _once(node: Node, n: int, done: set[tuple[object, ...]]) -> bool:
+    """Whether this is the first node of its statement: the results of one reduction are one."""
+    key = (node.args, node.attrs[0], node.attrs[2:]) if node.op == "statistic" else (n,)
+    if key in done:
+        return False
+    done.add(key)
+    return True
+
+
+def _of_reduction(state: _State, n: int) -> _Anchor:
+    node = state.graph.nodes[n]
+    axes = set().union(*(state.graph.nodes[a].type.axes for a in node.args)) | set(reduced_axes(node))
+    return _Anchor(state.order(axes), node.args, reduction=n, inner=frozenset(reduced_axes(node)))
+
+
+def _loop(state: _State, axis: str, anchors: Sequence[_Anchor], homes: dict[int, _Scope]) -> None:
+    """A loop over `axis` around everything that the anchors need; `homes` says where inner results go."""
+    scope = _Scope(axis)
+    outside = state.scopes[-1]
+    for anchor in anchors:
+        n = anchor.reduction
+        if n is not None and axis in anchor.inner and n not in homes:
+            homes = {**homes, n: outside}
+    state.scopes.append(scope)
+    later = _region(state, anchors, homes)
+    state.scopes.pop()
+    outside.body.append(Loop(axis, tuple(scope.body)))
+    for home, values in later:
+        home.values.update(values)
+
+
+def _region(state: _State, anchors: Sequence[_Anchor], homes: dict[int, _Scope]) -> list[tuple[_Scope, dict[int, str]]]:
+    """Everything that the anchors need within the open loops, in as few inner sweeps as possible.
+
+    Returns what becomes visible when the loop that is open has ended.
+    """
+    graph, bound = state.graph, state.bound
+    level, local = _levels(state, anchors)
+    work = [(max((level.get(o, 0) for o in a.operands), default=0), a) for a in anchors]
+    work += [(level[n] - 1, _of_reduction(state, n)) for n in local]
+    later: list[tuple[_Scope, dict[int, str]]] = []
+    for step in range(max((at for at, _ in work), default=0) + 1):
+        here = [a for at, a in work if at == step]
+        for a in here:
+            if set(a.axes) <= bound:
+                later += _finish(state, a, homes)
+        inner: dict[str, list[_Anchor]] = {}
+        for a in here:
+            if not set(a.axes) <= bound:
+                left = [x for x in a.axes if x not in bound]
+                first = [x for x in left if x not in a.inner] or left
+                inner.setdefault(first[0], []).append(a)
+        for axis in sorted(inner, key=graph.axes.index):
+            _loop(state, axis, inner[axis], homes)
+    return later
+
+
+def _levels(state: _State, anchors: Sequence[_Anchor]) -> tuple[dict[int, int], list[int]]:
+    """How many sweeps of this scope lie behind each value, and the reductions whose results belong to this scope."""
+    graph, bound = state.graph, state.bound
+    needed = [n for n in reachable(graph, [o for a in anchors for o in a.operands]) if state.by_rows(n)]
+    needed = _without_known(state, needed, [o for a in anchors for o in a.operands])
+    level: dict[int, int] = {}
+    local: list[int] = []
+    done: set[tuple[object, ...]] = set()
+    for n in needed:
+        node = graph.nodes[n]
+        level[n] = max((level.get(a, 0) for a in node.args), default=0)
+        if reduced_axes(node) and set(node.type.axes) <= bound:
+            level[n] += 1
+            if _once(node, n, done):
+                local.append(n)
+    return level, local
+
+
+def _without_known(state: _State, nodes: Sequence[int], roots: Sequence[int]) -> list[int]:
+    """Those of `nodes` that are not yet visible and are needed by roots through such."""
+    graph = state.graph
+    seen: set[int] = set()
+    stack = list(roots)
+    while stack:
+        n = stack.pop()
+        if n not in seen and state.visible(n) is None:
+            seen.add(n)
+            stack.extend(graph.nodes[n].args)
+    return [n for n in nodes if n in seen]
+
+
+def _finish(state: _State, anchor: _Anchor, homes: dict[int, _Scope]) -> list[tuple[_Scope, dict[int, str]]]:
+    """Writes the anchor's own statement into the innermost loop."""
+    if anchor.output is not None:
+        state.store(anchor.output)
+        return []
+    n = anchor.reduction
+    if n is None:
+        raise InternalError("an anchor without work")
+    pending = _Scope(None)
+    depth = len(state.scopes)
+    statement = state.reduction(n, state.graph.nodes[n], depth, pending)
+    state.scopes[-1].body.append(statement)
+    return [(homes[n], pending.values)]
