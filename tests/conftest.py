@@ -16,6 +16,7 @@ BUDGETS = {
     "api": 120,
     "artifacts": 60,
     "backends": 120,
+    "bad": 30,
     "check": 60,
     "cli": 120,
     "derive": 150,

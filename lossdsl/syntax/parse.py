@@ -5,6 +5,7 @@ Each logical line is parsed by itself with the rule that its first word names, s
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -34,14 +35,36 @@ def _parser() -> Lark:
     return Lark(grammar_text("loss.lark"), parser="lalr", start=list(RULES), transformer=Builder())
 
 
+@dataclass(frozen=True, slots=True)
+class ParsedStatement:
+    """A statement with the rule and the place it was read from."""
+
+    rule: str
+    line: Line
+    node: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedFile:
+    """A file with what the formatter needs besides its tree."""
+
+    loss: ast.LossDef
+    statements: tuple[ParsedStatement, ...]
+
+
 def parse(source: Source) -> ast.LossDef:
     """Parses one file.
 
     Raises DiagnosticError with every syntax error of the file; nothing in the text makes it raise anything else.
     """
+    return parse_file(source).loss
+
+
+def parse_file(source: Source) -> ParsedFile:
+    """As `parse`, with the statements in their order and places."""
     scanned = scan(source)
     problems = list(scanned.problems)
-    statements: list[tuple[str, Line, Any]] = []
+    statements: list[ParsedStatement] = []
     for line in scanned.lines:
         rule = rule_of(source, line)
         if isinstance(rule, Diagnostic):
@@ -51,12 +74,11 @@ def parse(source: Source) -> ast.LossDef:
         if isinstance(built, list):
             problems.extend(built)
             built = None
-        statements.append((rule, line, built))
-    assembled = assemble(source, statements, scanned.comments, problems)
-    if problems or assembled is None:
-        ordered = sorted(problems, key=lambda d: d.labels[0].span.start)
-        raise DiagnosticError(source, ordered)
-    return assembled
+        statements.append(ParsedStatement(rule, line, built))
+    loss = assemble(source, [(s.rule, s.line, s.node) for s in statements], scanned.comments, problems)
+    if problems or loss is None:
+        raise DiagnosticError(source, sorted(problems, key=lambda d: d.labels[0].span.start))
+    return ParsedFile(loss, tuple(statements))
 
 
 def parse_expression(text: str) -> ast.Expr:
