@@ -85,9 +85,12 @@ def _is_logp(b: Builder, n: int, axes: tuple[str, ...]) -> bool:
 
 def _divergence(b: Builder, e: int, axes: tuple[str, ...], mask: int | None) -> int | None:
     """Σ p·(log p - log q) as a sum of terms that are never negative: Σ (q - p) = 0 is added."""
-    if mask is not None or b[e].op != "mul":
+    if b[e].op != "mul":
         return None
     for p, gap in (b[e].args, b[e].args[::-1]):
+        # `kl` leaves out entries of probability 0, which this form needs not.
+        if mask is not None and not (b[mask].op == "lt" and is_const(b, b[mask].args[0], 0) and b[mask].args[1] == p):
+            continue
         ratio = b[gap].op == "sub" and inside(b, p, "exp") == b[gap].args[0]
         if ratio and all(_is_logp(b, a, axes) for a in b[gap].args):
             return b.reduce("sum", axes, b.node("divergence", b[gap].args))
