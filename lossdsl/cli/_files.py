@@ -1,0 +1,87 @@
+"""What commands share: finding the text that an argument means, and reporting on it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, NoReturn
+
+import click
+
+from lossdsl.registry import LossFile, Registry
+from lossdsl.source.diagnostic import Diagnostic
+from lossdsl.source.text import Source
+
+Format = Literal["terminal", "json", "github"]
+LARGEST = 64 * 1024  # bytes of a .loss file
+
+
+def fail(message: str) -> NoReturn:
+    """The call is wrong: say why on stderr, and exit with 2."""
+    raise click.UsageError(message)
+
+
+def discovered() -> Registry:
+    """The registry of this installation; a conflict between plugins is a wrong call of the machine's."""
+    from lossdsl.plugins import PluginConflictError, PluginFailedError, discover
+
+    try:
+        return discover()
+    except (PluginConflictError, PluginFailedError) as error:
+        fail(str(error))
+
+
+def is_path(target: str) -> bool:
+    """Whether an argument means a file rather than a loss's name."""
+    return target == "-" or target.endswith(".loss") or Path(target).is_file()
+
+
+def find(registry: Registry, name: str) -> LossFile:
+    """A loss by its name; exit with 2 and a suggestion if there is none."""
+    from lossdsl.packs.lookup import UnknownLossError, find_loss
+
+    try:
+        return find_loss(registry.losses, name)
+    except UnknownLossError as error:
+        fail(str(error))
+
+
+def read_target(target: str, registry: Registry | None = None) -> Source:
+    """The text that an argument means: a path, `-` for the standard input, or the name of a loss."""
+    if is_path(target):
+        return read_path(target)
+    return read_path(find(registry or discovered(), target).path)
+
+
+def read_path(path: str) -> Source:
+    """A file's text; exit with 2 if it can't be read."""
+    try:
+        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    except OSError as error:
+        fail(f"{path}: {error.strerror or error}")
+    return decode(data, "<stdin>" if path == "-" else path)
+
+
+def decode(data: bytes, name: str) -> Source:
+    """The Source of a file's bytes; exit with 2 if they are no text that could be a .loss file."""
+    if len(data) > LARGEST:
+        fail(f"{name} has {len(data)} bytes; a .loss file has at most {LARGEST}")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        fail(f"{name} is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}")
+    return Source(name, text.replace("\r\n", "\n"))
+
+
+def show(source: Source, diagnostics: Sequence[Diagnostic], form: Format = "terminal") -> None:
+    """Print diagnostics: for a person on stderr, for GitHub on stdout. JSON is put together by the command."""
+    from lossdsl.source.render import render_github, render_terminal, wants_colour
+
+    if not diagnostics:
+        return
+    if form == "github":
+        click.echo(render_github(source, diagnostics), nl=False)
+    else:
+        colour = wants_colour(sys.stderr)
+        click.echo(render_terminal(source, diagnostics, colour), err=True, color=colour)
