@@ -11,9 +11,7 @@ from lossdsl.cli._files import discovered
 
 @click.command("list")
 @click.option("--json", "as_json", is_flag=True, help="A list of records for programs.")
-@click.option(
-    "--tag", "tags", multiple=True, metavar="TAG", help="Only losses with this tag; several: with all."
-)
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only losses with this tag; several: with all.")
 @click.option("--pack", "packs", multiple=True, metavar="PACK", help="Only losses of this pack; several: of any.")
 def command(as_json: bool, tags: tuple[str, ...], packs: tuple[str, ...]) -> None:
     """List the losses that are installed: name, what it is, pack."""
