@@ -4,7 +4,8 @@ A backend is a distribution with a hook (`lossdsl.backends.hooks`) that returns 
 functions:
 
     probe() -> Availability          can it be used on this machine, and if not, why
-    emit(plan: Plan) -> Emitted      the Python text of one function a program, plus what those need
+    emit(plan: Plan) -> Emitted      the Python text of one function a program, plus what those need; it may raise
+                                     NotSupportedError
 
 Each emitted function is called `<kind>_` plus nothing else (`value`, `gradient`, `second`): it takes the program's
 "in" and "param"
@@ -36,6 +37,14 @@ from lossdsl.plan.kernel import (
     Value,
 )
 from lossdsl.registry import BackendSpec
+
+
+class NotSupportedError(Exception):
+    """Raised by `emit` for a program that the backend has no words for; the message names what ("the island order").
+
+    Asked for by name, the user sees it as an error; "auto" then takes the next backend.
+    """
+
 
 API = 1  # raised when a backend written for the last one would break
 OLDEST_API = 1
@@ -76,6 +85,7 @@ __all__ = [
     "Let",
     "Load",
     "Loop",
+    "NotSupportedError",
     "Operand",
     "Pick",
     "Plan",
