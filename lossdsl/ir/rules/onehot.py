@@ -32,4 +32,4 @@ def _by_selection(op: str) -> Rule:
     return Rule(f"{op} by selection", (op,), "products with a mask become selections; one-hot terms fold", apply)
 
 
-RULES = tuple(_by_selection(op) for op in ("add", "sub", "mul", "neg", "abs", "pow"))
+RULES = tuple(_by_selection(op) for op in ("add", "sub", "mul", "neg", "pow"))

@@ -6,6 +6,7 @@ free value is count × value, the sum of a put is its value. Sums are not distri
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from lossdsl.ir.graph import Attr
@@ -159,7 +160,31 @@ def _count(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | 
     return None
 
 
+def _constant(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    """A reduction of what is the same all along its axes needs only how often it is there."""
+    name, e = attrs[0], args[0]
+    axes = _axes(attrs) if isinstance(name, str) else name
+    assert isinstance(axes, tuple)
+    if name in ("sum", "count", "argmax") or not _lacks(b, e, axes):
+        return None
+    times = b.node("reduce", (b.const(True), *args[1:]), ("count", axes))
+    some = b.node("lt", [b.const(0), times])
+    match name:
+        case "max" | "min":
+            return b.node("select", [some, e, b.const(-inf if name == "max" else inf)])
+        case "prod":
+            return b.node("pow", [e, times])
+        case "logsumexp":
+            return b.node("add", [e, b.node("log", [times])])
+        case tuple():
+            return b.node("neg", [b.node("log", [times])])
+    return None
+
+
 RULES = (
     Rule("sum", ("reduce",), "factors leave, known sums are known, one-hot entries stand apart", _sum),
+    Rule(
+        "constant", ("reduce", "logp"), "a constant's maximum is itself, its sum of exponentials a multiple", _constant
+    ),
     Rule("count", ("reduce",), "counting is a size where the mask is none or one-hot", _count),
 )
