@@ -153,7 +153,7 @@ class Programs:
             case 6:
                 return b.node("relu", [rng.choice([b.node("add", [one, p]), b.node("detach", [two])])])
             case 7:
-                neg = b.node("neg", [self.pick(self.reals[0])])
+                neg = b.node("sub", [self.reals[2], self.pick(self.reals[0])])
                 return b.node("add", [neg, b.reduce("logsumexp", ("C",), self.reals[0])])
             case _:
                 e = b.node("neg", [self.reals[2]])
