@@ -22,6 +22,20 @@ from lossdsl.source.text import Span
 _TRANSPARENT = ("detach",)
 
 
+def bound_axes(node: Node) -> frozenset[str]:
+    """The axes that an operation runs over: in its arguments they are not those of what it gives."""
+    match node.op:
+        case "reduce" | "scatter":
+            return frozenset(node.attrs[1])  # type: ignore[arg-type]
+        case "logp" | "pick":
+            return frozenset(node.attrs[0])  # type: ignore[arg-type]
+        case "log_softmax" | "softmax" | "cumsum" | "order":
+            return frozenset({str(node.attrs[0])})
+        case "logdet" | "inverse" | "transpose_inverse" | "solve" | "eigvals" | "eigvecs":
+            return frozenset(str(a) for a in node.attrs[:2])
+    return frozenset()
+
+
 class Builder:
     """A Graph under construction. The one mutable thing of the compiler; stages hand on what `graph` returns."""
 
@@ -168,14 +182,21 @@ class Builder:
         return result
 
     def rebuild(self, e: int, replace: Mapping[int, int]) -> int:
-        """e with some nodes replaced by others, everything above them made anew."""
+        """e with some nodes replaced by others, everything above them made anew.
+
+        What an operation binds is another index of the same name: Σ over N of (C == y[N]) is not at the N of a
+        replaced C == y[N], and stays.
+        """
         memo = dict(replace)
         low = min(replace, default=0)
+        free = frozenset().union(*(self.nodes[n].type.axes for n in replace))
 
         def walk(n: int) -> int:
             if n in memo or n < low:
                 return memo.get(n, n)
             node = self.nodes[n]
+            if free & bound_axes(node):
+                return n
             args = [walk(a) for a in node.args]
             same = tuple(args) == node.args
             memo[n] = n if same else self._again(node, args)
