@@ -242,10 +242,10 @@ def multiprecision() -> Arithmetic:
     number = type(mp.mpf(0))
 
     def constant(x: Scalar) -> Any:
+        if x == math.pi:  # no other number of a file is this double
+            return +mp.pi
         if isinstance(x, Fraction):
             return mp.mpf(x.numerator) / x.denominator
-        if x == math.pi:
-            return +mp.pi
         return mp.mpf(x)
 
     def one(x: Any) -> Any:

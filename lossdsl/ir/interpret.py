@@ -52,9 +52,9 @@ def evaluate(
     """The outputs' values (all, or those named), by name.
 
     `leaves` are arrays with the dimensions of `Leaf.axes` (params and seeds included), `sizes` the extents of axes that
-    no leaf has; a copy N' has the size of N. `rows` has the batch axes, `grad.X` and `second.X` those of leaf X in its
-    order, other outputs those of their node in canonical order. With number="mpmath" reals are numbers of 110 digits in
-    object arrays. InternalError where leaves are missing or contradict each other.
+    no leaf has; a copy N' has the size of N. `rows` and `weight` have the batch axes, `grad.X`, `second.X` and
+    `default.X` those of leaf X in its order, other outputs those of their node in canonical order. With number="mpmath"
+    reals are numbers of 110 digits in object arrays. InternalError where leaves are missing or contradict each other.
     """
     if isinstance(graph, JointGraph):
         graph = graph.graph
@@ -131,7 +131,7 @@ def _output(state: _Run, name: str, x: Array) -> Array:
     kind, _, of = name.partition(".")
     if name in ("rows", "weight"):
         axes = graph.batch
-    elif kind in ("grad", "second"):
+    elif kind in ("grad", "second", "default"):
         axes = next(leaf.axes for leaf in graph.leaves if leaf.name == of)
     canonical = sorted(axes, key=state.dim)
     full = np.broadcast_to(x, state.shape(axes)).reshape([state.sizes[state.dim(a)] for a in canonical])

@@ -1,0 +1,26 @@
+"""Codes of what is right but can't be compiled (E08xx)."""
+
+from __future__ import annotations
+
+from lossdsl.source.codes.record import ErrorCode
+
+_WIDE = "\n".join(f"x{i} = " + " + ".join(f"x{i - 1}[N -> N + {k}]" for k in range(1, 9)) for i in range(1, 8))
+
+CODES: tuple[ErrorCode, ...] = (
+    ErrorCode(
+        "E0801",
+        "the loss written out is too large",
+        "Functions and substitutions are written out before anything is compiled; a bound on the size of the result "
+        "keeps the time and memory of compiling any file within limits.",
+        f"loss wide\ninput x0[N]\n{_WIDE}\nreturn x7\n",
+        "say it with a reduction over an axis, or split the file",
+    ),
+    ErrorCode(
+        "E0802",
+        "this can't be compiled yet",
+        "The construct is part of the language, but this version has no code for it in this place.",
+        "loss spectral\ninput x[N, D]\ninput keep[N]: bool\naxis N where keep\n"
+        "return sum[K](eigvals[N, N' -> K](sum[D](x * x[N -> N'])))\n",
+        "say it another way, or report that you need it",
+    ),
+)
