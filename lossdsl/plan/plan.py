@@ -53,8 +53,8 @@ def _program(graph: Graph, kind: str, names: Sequence[str], registry: Registry) 
         node = graph.output(name)
         axes, dtype = _shape(graph, by_name, name, node)
         outputs.append(Output(Buffer(named[_short(name)], axes, dtype, "out"), node))
-    body, reason = schedule(graph, outputs, inputs, registry)
-    buffers = (*inputs.values(), *(o.buffer for o in outputs))
+    body, scratch, reason = schedule(graph, outputs, inputs, registry)
+    buffers = (*inputs.values(), *(o.buffer for o in outputs), *scratch)
     return KernelProgram(f"{graph.name}.{kind}", graph.axes, buffers, body), reason
 
 

@@ -45,8 +45,8 @@ class Output:
 
 def schedule(
     graph: Graph, outputs: Sequence[Output], leaves: dict[str, Buffer], registry: Registry
-) -> tuple[tuple[Stmt, ...], str]:
-    """The statements that store `outputs`, and why they are flat if they are ('' for row loops)."""
+) -> tuple[tuple[Stmt, ...], tuple[Buffer, ...], str]:
+    """The statements that store `outputs`, their scratch buffers, and why they are flat ('' for row loops)."""
     reason = why_flat(graph, outputs)
     taken = {b.name for b in leaves.values()} | {o.buffer.name for o in outputs}
     state = _State(graph, registry, leaves, outer=None if reason else graph.axes[0], taken=taken)
@@ -57,7 +57,7 @@ def schedule(
             state.store(o)
     else:
         _phases(state, outputs)
-    return tuple(state.scopes[0].body), reason
+    return tuple(state.scopes[0].body), tuple(state.scratch), reason
 
 
 def reachable(graph: Graph, roots: Sequence[int]) -> list[int]:
@@ -73,11 +73,13 @@ def reachable(graph: Graph, roots: Sequence[int]) -> list[int]:
 
 
 def reduced_axes(node: Node) -> tuple[str, ...]:
-    """The axes that a reduction takes away; () for other operations."""
+    """The axes that a reduction (or a scatter) takes away; () for other operations."""
     if node.op == "reduce":
         return tuple(node.attrs[1])  # type: ignore[arg-type]
     if node.op == "statistic":
         return tuple(node.attrs[2])  # type: ignore[arg-type]
+    if node.op == "scatter":
+        return tuple(node.attrs[1])  # type: ignore[arg-type]
     return ()
 
 
@@ -96,7 +98,10 @@ def why_flat(graph: Graph, outputs: Sequence[Output]) -> str:
         if node.op == "pick":
             if graph.nodes[node.args[0]].op != "leaf" and outer in graph.nodes[node.args[0]].type.axes:
                 return "a computed value is read at other places of its rows"
-        elif node.op in ("scatter", "contract", "cumsum", "order", "root", "var") or _is_island(node):
+        elif node.op == "scatter":
+            if outer not in reduced_axes(node) or outer in node.type.axes:
+                return "a scatter leaves an array for every row"
+        elif node.op in ("contract", "cumsum", "order", "root", "var") or _is_island(node):
             return f"{node.op} works on whole arrays"
     return "" if loops else f"nothing varies along {outer}"
 
@@ -142,6 +147,8 @@ class _State:
         self.outer = outer
         self.taken = taken
         self.scopes = [_Scope(None)]
+        self.saved: dict[int, str] = {}  # results that a later visit to the rows reads again, and their buffers
+        self.scratch: list[Buffer] = []
 
     # --- looking ----------------------------------------------------------------------------------------------------
 
@@ -182,7 +189,7 @@ class _State:
         if found is not None:
             return found
         scope, prefix = self._home(n, depth)
-        if node.op in ("reduce", "statistic") and self.by_rows(n):
+        if node.op in ("reduce", "statistic", "scatter") and self.by_rows(n) and not self.is_stored(n):
             raise InternalError(f"node {n}, {node.op}, is needed before its sweep")
         before = len(self.scopes)
         statement = self._statement(n, node, prefix)
@@ -217,7 +224,20 @@ class _State:
             return False
         return all(self.graph.nodes[a].op in STRUCTURAL for a in node.args)
 
+    def is_stored(self, n: int) -> bool:
+        """Whether an earlier visit has stored it."""
+        return any(b.name == self.saved.get(n) for b in self.scratch)
+
+    def save(self, n: int, name: str, home: _Scope) -> None:
+        """Stores a result that later visits need."""
+        node = self.graph.nodes[n]
+        axes = self.order(node.type.axes)
+        self.scratch.append(Buffer(self.saved[n], axes, dtype_of(node.type.kind), "scratch"))
+        home.body.append(Store(self.saved[n], axes, name))
+
     def _statement(self, n: int, node: Node, depth: int) -> Stmt:
+        if self.is_stored(n):
+            return Load(self.value(n, self.saved[n]), self.saved[n], self.order(node.type.axes), node.origin)
         match node.op:
             case "leaf":
                 buffer = self.leaves[str(node.attrs[0])]
@@ -227,12 +247,8 @@ class _State:
             case "index" | "size":
                 base = f"{'i' if node.op == 'index' else 'n'}_{str(node.attrs[0]).lower().rstrip(chr(39))}"
                 return Let(self.value(n, base), node.op, (), node.attrs, node.origin)
-            case "reduce" | "statistic":
+            case "reduce" | "statistic" | "scatter":
                 return self.reduction(n, node, depth, self.scopes[depth - 1])
-            case "scatter":
-                arg, index = (self.need(a, depth) for a in node.args)
-                over = tuple(node.attrs[1])  # type: ignore[arg-type]
-                return Scatter(self.value(n, "put"), str(node.attrs[0]), over, arg, str(index), node.origin)
         args = tuple(self.need(a, depth) for a in node.args)
         if node.op in self.registry.primitives:
             return Let(self.value(n, _SHORT.get(node.op, node.op)), node.op, args, (), node.origin)
@@ -262,9 +278,13 @@ class _State:
         self.scopes[0].body.append(Let(value, "add", (place, Fraction(0)), (), node.origin))
         return value.name
 
-    def reduction(self, n: int, node: Node, depth: int, home: _Scope) -> Reduce:
+    def reduction(self, n: int, node: Node, depth: int, home: _Scope) -> Reduce | Scatter:
         """The statement of a reduction; its values become visible in `home`."""
         args = [self.need(a, depth) for a in node.args]
+        if node.op == "scatter":
+            value = self.value(n, "put")
+            home.values[n] = value.name
+            return Scatter(value, str(node.attrs[0]), reduced_axes(node), args[0], str(args[1]), node.origin)
         where = args[1] if len(args) == 2 else None
         axes = reduced_axes(node)
         if node.op == "reduce":
@@ -336,10 +356,45 @@ def _phases(state: _State, outputs: Sequence[Output]) -> None:
             anchors.setdefault(level[o.node], []).append(found)
         else:
             last.append(o)
+    _plan_saves(state, [anchors[k] for k in sorted(anchors)])
     for phase in sorted(anchors):
         _loop(state, outer, anchors[phase], {})
     for o in last:
         state.store(o)
+
+
+def _plan_saves(state: _State, phases: Sequence[Sequence[_Anchor]]) -> None:
+    """Results a row (or a batch entry) that several visits need are stored by the first: they are small."""
+    graph, outer = state.graph, str(state.outer)
+    small = {*graph.batch, outer}
+    wanted: dict[int, int] = {}
+    for anchors in phases:
+        seen: set[int] = set()
+        stack = [o for a in anchors for o in a.operands]
+        while stack:
+            n = stack.pop()
+            if n in seen or outer not in graph.nodes[n].type.axes:
+                continue
+            seen.add(n)
+            if n not in wanted or not _is_result(graph.nodes[n], small):
+                stack.extend(graph.nodes[n].args)
+        for n in seen:
+            if _is_result(graph.nodes[n], small):
+                wanted[n] = wanted.get(n, 0) + 1
+    for n in sorted(wanted):
+        if wanted[n] > 1:
+            state.saved[n] = state.name(f"row_{_base(graph.nodes[n])}")
+
+
+def _is_result(node: Node, small: set[str]) -> bool:
+    return node.op in ("reduce", "statistic") and node.type.axes <= small
+
+
+def _base(node: Node) -> str:
+    """What a reduction's result is called."""
+    if node.op == "statistic":
+        return _RESULTS[str(node.attrs[0])][int(node.attrs[1])]  # type: ignore[arg-type]
+    return _SHORT.get(str(node.attrs[0]), str(node.attrs[0]))
 
 
 def _once(node: Node, n: int, done: set[tuple[object, ...]]) -> bool:
@@ -357,8 +412,14 @@ def _of_reduction(state: _State, n: int) -> _Anchor:
     return _Anchor(state.order(axes), node.args, reduction=n, inner=frozenset(reduced_axes(node)))
 
 
-def _loop(state: _State, axis: str, anchors: Sequence[_Anchor], homes: dict[int, _Scope]) -> None:
-    """A loop over `axis` around everything that the anchors need; `homes` says where inner results go."""
+_Later = list[tuple[_Scope, dict[int, str]]]  # values and the scope in which they become visible
+
+
+def _loop(state: _State, axis: str, anchors: Sequence[_Anchor], homes: dict[int, _Scope]) -> _Later:
+    """A loop over `axis` around everything that the anchors need; `homes` says where inner results go.
+
+    Returns what becomes visible only when a loop further out has ended.
+    """
     scope = _Scope(axis)
     outside = state.scopes[-1]
     for anchor in anchors:
@@ -370,10 +431,15 @@ def _loop(state: _State, axis: str, anchors: Sequence[_Anchor], homes: dict[int,
     state.scopes.pop()
     outside.body.append(Loop(axis, tuple(scope.body)))
     for home, values in later:
-        home.values.update(values)
+        if home is outside:
+            home.values.update(values)
+            for n, name in values.items():
+                if n in state.saved and not state.is_stored(n):
+                    state.save(n, name, home)
+    return [(home, values) for home, values in later if home is not outside]
 
 
-def _region(state: _State, anchors: Sequence[_Anchor], homes: dict[int, _Scope]) -> list[tuple[_Scope, dict[int, str]]]:
+def _region(state: _State, anchors: Sequence[_Anchor], homes: dict[int, _Scope]) -> _Later:
     """Everything that the anchors need within the open loops, in as few inner sweeps as possible.
 
     Returns what becomes visible when the loop that is open has ended.
@@ -382,7 +448,7 @@ def _region(state: _State, anchors: Sequence[_Anchor], homes: dict[int, _Scope])
     level, local = _levels(state, anchors)
     work = [(max((level.get(o, 0) for o in a.operands), default=0), a) for a in anchors]
     work += [(level[n] - 1, _of_reduction(state, n)) for n in local]
-    later: list[tuple[_Scope, dict[int, str]]] = []
+    later: _Later = []
     for step in range(max((at for at, _ in work), default=0) + 1):
         here = [a for at, a in work if at == step]
         for a in here:
@@ -395,7 +461,7 @@ def _region(state: _State, anchors: Sequence[_Anchor], homes: dict[int, _Scope])
                 first = [x for x in left if x not in a.inner] or left
                 inner.setdefault(first[0], []).append(a)
         for axis in sorted(inner, key=graph.axes.index):
-            _loop(state, axis, inner[axis], homes)
+            later += _loop(state, axis, inner[axis], homes)
     return later
 
 
@@ -424,13 +490,13 @@ def _without_known(state: _State, nodes: Sequence[int], roots: Sequence[int]) ->
     stack = list(roots)
     while stack:
         n = stack.pop()
-        if n not in seen and state.visible(n) is None:
+        if n not in seen and state.visible(n) is None and not state.is_stored(n):
             seen.add(n)
             stack.extend(graph.nodes[n].args)
     return [n for n in nodes if n in seen]
 
 
-def _finish(state: _State, anchor: _Anchor, homes: dict[int, _Scope]) -> list[tuple[_Scope, dict[int, str]]]:
+def _finish(state: _State, anchor: _Anchor, homes: dict[int, _Scope]) -> _Later:
     """Writes the anchor's own statement into the innermost loop."""
     if anchor.output is not None:
         state.store(anchor.output)

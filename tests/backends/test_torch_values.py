@@ -16,7 +16,7 @@ from lossdsl.plan.plan import plan
 from lossdsl.registry import Registry
 from tests.plan.graphs import GRAPHS, arrays, joint
 
-KINDS = ("plain", "ties", "offset", "wide")
+KINDS = ("plain", "ties", "offset", "wide", "infinite")
 
 
 def module(p: Plan, registry: Registry) -> ModuleType:

@@ -1,0 +1,122 @@
+"""The programs of a plan mean what the graph says, and have the shape that their reductions demand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lossdsl.ir.interpret import evaluate
+from lossdsl.plan.interpret import run
+from lossdsl.plan.kernel import KernelProgram, Loop, Reduce, Stmt
+from lossdsl.plan.names import buffer_name, buffer_names, free_axes
+from lossdsl.plan.plan import plan
+from lossdsl.plan.text import parse_kernel, print_kernel
+from lossdsl.plan.verify import verify
+from lossdsl.registry import Registry
+from tests.plan.graphs import GRAPHS, arrays, joint
+
+KINDS = ("plain", "ties", "offset", "wide", "infinite")
+# What a second derivative is at an infinite logit is not said: 0 times a limit that depends on the path.
+SKIP = {("second", "infinite")}
+
+
+def numbers(x: Any) -> np.ndarray:
+    return np.array([float(v) for v in np.asarray(x).flat]).reshape(np.shape(x))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", GRAPHS)
+def test_programs_compute_what_the_graph_says(name: str, kind: str, registry: Registry) -> None:
+    """In float64 against 50 digits: an expansion that loses digits would show."""
+    j = joint(name, registry)
+    given = arrays(j.graph, 11, kind)
+    names = buffer_names(given)
+    exact = evaluate(j, registry, given, number="mpmath", sizes={"K": 4})
+    for program in plan(j, registry).programs:
+        verify(program, registry)
+        if (program.name.rsplit(".")[-1], kind) in SKIP:
+            continue
+        found = run(
+            program, registry, {names[k]: v for k, v in given.items()}, sizes=dict.fromkeys(free_axes(program), 4)
+        )
+        for output, value in exact.items():
+            buffer = buffer_name(output.removeprefix("aux."))
+            if buffer in found:
+                expected = numbers(value)
+                atol = 1e-15 if kind == "wide" else 0.0  # where the formula itself, not the plan, cancels
+                largest = np.max(np.abs(expected), initial=0.0, where=np.isfinite(expected))
+                np.testing.assert_allclose(
+                    found[buffer], expected, rtol=1e-9, atol=atol + 1e-12 * largest, err_msg=f"{program.name} {output}"
+                )
+
+
+def sweeps(program: KernelProgram) -> list[int]:
+    """For each visit to the rows, how many loops stand in its body."""
+    return [sum(isinstance(s, Loop) for s in loop.body) for loop in program.body if isinstance(loop, Loop)]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "gradient"),
+    [
+        ("cross_entropy", [1], [2]),
+        ("focal", [1], [2]),
+        ("soft_target", [2], [2]),
+        ("brier", [2], [3]),
+        ("jsd", [2], [3]),
+        ("binary", [1], [1]),
+        ("margin", [1], [3]),
+        ("masked", [1], [2]),
+        ("dice", [2], [2, 3]),
+    ],
+)
+def test_rows_are_swept_as_often_as_reductions_depend_on_each_other(
+    name: str, value: list[int], gradient: list[int], registry: Registry
+) -> None:
+    programs = {p.name.rsplit(".")[-1]: p for p in plan(joint(name, registry), registry).programs}
+    assert sweeps(programs["value"]) == value
+    assert sweeps(programs["gradient"]) == gradient
+
+
+def reductions(body: tuple[Stmt, ...]) -> list[str]:
+    found = []
+    for s in body:
+        found += reductions(s.body) if isinstance(s, Loop) else []
+        found += [s.reduction] if isinstance(s, Reduce) else []
+    return found
+
+
+def test_terms_of_a_composite_share_their_statistics(registry: Registry) -> None:
+    """Two log-sum-exps of two tensors are two reductions, whatever asks for them."""
+    programs = plan(joint("jsd", registry), registry).programs
+    assert reductions(programs[0].body).count("logsumexp") == 2
+    assert reductions(programs[1].body).count("logsumexp") == 2
+
+
+def test_a_second_visit_reads_the_statistics_that_the_first_has_stored(registry: Registry) -> None:
+    gradient = plan(joint("dice", registry), registry).programs[1]
+    assert reductions(gradient.body).count("logsumexp") == 1
+    assert [b.name for b in gradient.buffers if b.role == "scratch"] == ["row_m", "row_rest"]
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_programs_are_the_same_on_every_run_and_as_text(name: str, registry: Registry) -> None:
+    first, second = (plan(joint(name, registry), registry).programs for _ in range(2))
+    assert first == second
+    for program in first:
+        text = print_kernel(program)
+        assert print_kernel(parse_kernel(text)) == text
+
+
+def test_only_the_gradients_asked_for(registry: Registry) -> None:
+    p = plan(joint("class_weights", registry), registry, wanted=frozenset({"logits"}))
+    gradient = next(q for q in p.programs if q.name.endswith("gradient"))
+    assert [b.name for b in gradient.buffers if b.role == "out"] == ["grad_logits"]
+
+
+def test_names_of_buffers() -> None:
+    names = buffer_names(["γ", "gamma", "@rows", "@ignore_index", "grad.γ", "@grad.logits", "λ", "字"])
+    assert list(names.values()) == [
+        *("gamma", "gamma_1", "seed_rows", "ignore_index", "grad_gamma", "seed_grad_logits", "lamda", "u5b57")
+    ]
