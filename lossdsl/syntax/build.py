@@ -16,8 +16,15 @@ from lossdsl.source.diagnostic import Diagnostic, Label
 from lossdsl.source.suggest import closest
 from lossdsl.source.text import Span
 from lossdsl.syntax import ast
+from lossdsl.syntax.odd import odd_character
 from lossdsl.syntax.words import DRAWS, KINDS, RESERVED
 
+LONGEST = 64  # letters of a name
+_CONSTANTS = {
+    "True": "write 1, or the comparison itself",
+    "False": "write 0, or the comparison itself",
+    "None": "leave it out: an input with a default may be left out of a call",
+}
 _DIM = {"dim", "axis", "keepdim", "keepdims", "dims"}
 
 
@@ -27,6 +34,11 @@ class Mistake(Exception):
     def __init__(self, code: str, message: str, span: Span, text: str = "", fix: str = "") -> None:
         super().__init__(message)
         self.diagnostic = Diagnostic(code, message, (Label(span, text),), fix)
+
+    @classmethod
+    def of(cls, d: Diagnostic) -> Mistake:
+        """A diagnostic that is at hand, to be raised."""
+        return cls(d.code, d.message, d.labels[0].span, d.labels[0].text, d.fix)
 
 
 def span_of(token: Token) -> Span:
@@ -69,33 +81,14 @@ def axis_name(token: Token) -> ast.AxisRef:
 
 
 def _check_letters(name: str, span: Span) -> None:
+    if len(name) > LONGEST:
+        message = f"a name has at most {LONGEST} letters"
+        raise Mistake("E0110", message, span, f"this one has {len(name)}", "shorten it")
     if name.startswith("_"):
         raise Mistake("E0110", "a name starts with a letter", span, "starts with `_`", "leave out the `_`")
     for i, letter in enumerate(name):
         if not (letter.isascii() or letter.isalpha()):
-            raise odd_character(letter, span.start + i)
-
-
-ODD_CHARACTERS = {
-    "×": "*", "·": "*", "∗": "*", "÷": "/", "−": "-", "–": "-", "—": "-", "≤": "<=", "≥": ">=", "≠": "!=",
-    "∧": "and", "∨": "or", "¬": "not", "→": "->", "∞": "inf", "²": "^2", "³": "^3", "“": '"', "”": '"', "„": '"',
-    "‘": "'", "’": "'", "′": "'", "∑": "sum", "∏": "prod", "√": "sqrt", "\xa0": " ", "\u200b": "",
-}  # fmt: skip
-
-
-def odd_character(letter: str, offset: int) -> Mistake:
-    """A character that no statement holds, with the one to type instead where it is known."""
-    shown = letter if letter.isprintable() and not letter.isspace() else f"U+{ord(letter):04X}"
-    instead = ODD_CHARACTERS.get(letter)
-    if instead is None:
-        fix = "take it out"
-        if letter.isnumeric():
-            fix = "write an index with plain digits, as in `x1`, and a power as in `x^2`"
-    elif instead.strip():
-        fix = f"write `{instead}`"
-    else:
-        fix = "write a plain space"
-    return Mistake("E0103", f"`{shown}` is not a character of the language", Span(offset, offset + 1), "here", fix)
+            raise Mistake.of(odd_character(letter, span.start + i))
 
 
 # --- brackets -------------------------------------------------------------------------------------------------------
@@ -186,6 +179,8 @@ class Builder(Transformer[Token, Any]):
 
     def name(self, token: Token) -> ast.Expr:
         text, span = str(token), span_of(token)
+        if text in _CONSTANTS:
+            raise Mistake("E0112", f"`{text}` is Python, not .loss", span, "not a value here", _CONSTANTS[text])
         if text[0].isupper():
             return axis_name(token)
         bare = text.rstrip("'")
@@ -323,7 +318,11 @@ class Builder(Transformer[Token, Any]):
                 fix = "did you mean `learnable`?" if near == "learnable" else ""
                 raise Mistake("E0120", f"`{word}` can't stand here", span_of(word), "not expected here", fix)
         items = tuple((item, default) for item, _, default in settings)
-        integer = any(is_int for _, is_int, _ in settings)
+        integer = all(is_int for _, is_int, _ in settings)
+        if not integer and any(is_int for _, is_int, _ in settings):
+            odd = next(item for item, is_int, _ in settings if not is_int)
+            fix = "write `: int` behind each, or two lines"
+            raise Mistake("E0123", "params on one line are of one kind", odd.span, "this one isn't `: int`", fix)
         modes = domain if isinstance(domain, tuple) else ()
         bounds = domain if isinstance(domain, ast.Bounds) else None
         return ast.ParamDecl(items, integer, bounds, modes, bool(words), span=settings[0][0].span)

@@ -28,7 +28,9 @@ _GOES_ON_BEFORE = re.compile(
 )
 _BLANK = "\ufeff \t\r\f"
 _WORD = re.compile(r"[^\W\d]\w*'*")
-_STARTS = re.compile(rf"(?:{'|'.join(PARTS)})(?=[ \t]+[^\s=,)\]])|[^\W\d]\w*'*[ \t]*=(?!=)")
+_STARTS = re.compile(
+    rf"(?:{'|'.join(w for w in PARTS if w != 'return')})[ \t]+[^\W\d]|return[ \t]+[^\s=,)\]]|[^\W\d]\w*'*[ \t]*=(?!=)",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,114 @@
-"""Malformed statements, explained by what people write and what they mean."""
+"""Malformed statements, explained by what people write and what they mean.
+
+A statement that the grammar refuses is looked at three times: for spellings that are never right, for brackets that
+don't match, and for what stands around the place where the parser stopped.
+"""
 
 from __future__ import annotations
 
+import re
+
 from lossdsl.source.diagnostic import Diagnostic, Label
 from lossdsl.source.text import Source, Span
+from lossdsl.syntax.habits import AT, ENDS, NEVER
 from lossdsl.syntax.lines import Line
+from lossdsl.syntax.odd import is_odd, odd_character
+
+_TEXTS = re.compile(r'"""[\s\S]*?(?:"""|\Z)|"[^"\n]*"?|#[^\n]*')
+_CLOSES = {"(": ")", "[": "]", "{": "}"}
+_BEFORE = 500  # characters before the place that are looked at
 
 
 def explain_line(source: Source, line: Line, rule: str, at: int) -> list[Diagnostic]:
-    """Why a statement could not be read: the parser stopped at offset `at`."""
-    if at >= line.span.end:
-        label = Label(Span(line.span.end - 1, line.span.end), "ends here")
-        return [Diagnostic("E0126", "the line ends too early", (label,), "")]
-    return [Diagnostic("E0127", f"unexpected `{source.text[at]}`", (Label(Span(at, at + 1), "not expected here"),), "")]
+    """Why a statement could not be read: the parser stopped at offset `at`, or at the statement's end."""
+    start = line.span.start
+    code = source.text[start : line.span.end]
+    masked = _TEXTS.sub(lambda m: re.sub(r"[^\n]", '"', m.group()), code)
+    found = _never(masked, start)
+    if found:
+        return found
+    bracket = _brackets(source, line)
+    if bracket is not None:
+        return [bracket]
+    return [_at(code, masked, rule, min(max(at - start, 0), len(code)), start)]
+
+
+def _never(masked: str, start: int) -> list[Diagnostic]:
+    found: list[Diagnostic] = []
+    taken: list[Span] = []
+    for habit in NEVER:
+        for match in habit.pattern.finditer(masked):
+            span = Span(start + match.start(), start + match.end())
+            if any(span.start < t.end and t.start < span.end for t in taken):
+                continue
+            taken.append(span)
+            words = _words(match)
+            label = Label(span, habit.label)
+            found.append(Diagnostic(habit.code, habit.message.format(**words), (label,), habit.fix.format(**words)))
+    found += [odd_character(c, start + i) for i, c in enumerate(masked) if is_odd(c)]
+    return sorted(found, key=lambda d: d.labels[0].span.start)[:20]
+
+
+def _words(match: re.Match[str]) -> dict[str, str]:
+    """What a pattern found, by name, short enough for a message."""
+    found = {"all": match.group().strip(), **{k: v or "" for k, v in match.groupdict().items()}}
+    return {k: v if len(v) <= 40 else v[:39] + "…" for k, v in found.items()}
+
+
+def _brackets(source: Source, line: Line) -> Diagnostic | None:
+    """The first bracket that is never closed, never opened, or closed by another shape."""
+    opened: list[tuple[int, str]] = []
+    for offset, bracket in line.brackets:
+        here = Span(offset, offset + 1)
+        if bracket in _CLOSES:
+            opened.append((offset, bracket))
+            continue
+        if not opened:
+            message = f"there is no bracket for this `{bracket}` to close"
+            return Diagnostic("E0104", message, (Label(here, "closes nothing"),), "take it out, or open one before it")
+        place, opener = opened.pop()
+        interval = re.search(r"\bin\s*\Z", source.text[max(place - 8, 0) : place])
+        if _CLOSES[opener] != bracket and not (interval and bracket in ")]" and opener in "(["):
+            labels = (Label(here, "closed here"), Label(Span(place, place + 1), "opened here"))
+            message = f"`{opener}` is closed by `{bracket}`"
+            return Diagnostic("E0104", message, labels, f"write `{_CLOSES[opener]}`")
+    if opened:
+        place, opener = opened[-1]
+        label = Label(Span(place, place + 1), "opened here")
+        return Diagnostic("E0104", f"`{opener}` is never closed", (label,), f"close it with `{_CLOSES[opener]}`")
+    return None
+
+
+def _at(code: str, masked: str, rule: str, at: int, start: int) -> Diagnostic:
+    before = masked[max(at - _BEFORE, 0) : at].replace("\n", " ")
+    after = masked[at:].replace("\n", " ")
+    for habit in AT:
+        if habit.rules and rule not in habit.rules:
+            continue
+        ahead = habit.after.match(after)
+        behind = habit.before.match(before) if ahead else None
+        if ahead is None or behind is None:
+            continue
+        words = _words(behind) | _words(ahead)
+        label = Label(_mark(at, ahead.group(), code, start), habit.label)
+        return Diagnostic(habit.code, habit.message.format(**words), (label,), habit.fix.format(**words))
+    if at >= len(code):
+        label = Label(_mark(at, "", code, start), "ends here")
+        message = "a param has a default" if rule == "param" else "the statement ends too early"
+        if rule == "param" and "=" not in masked:
+            return Diagnostic("E0139", message, (label,), "write `param name = 1`")
+        fix = "" if re.search(r"[-+*/^<>=,]\s*\Z|\b(?:and|or|not)\s*\Z", masked) else ENDS.get(rule, "")
+        return Diagnostic("E0126", "the statement ends too early", (label,), fix)
+    found = re.match(r"\w{1,40}'*|\S", code[at:])
+    what = found.group() if found else code[at]
+    label = Label(Span(start + at, start + at + len(what)), "not expected here")
+    return Diagnostic("E0127", f"`{what}` can't stand here", (label,), ENDS.get(rule, ""))
+
+
+def _mark(at: int, ahead: str, code: str, start: int) -> Span:
+    """The place to point at: what was found there, or the last character where nothing is left."""
+    ahead = ahead.rstrip()
+    if ahead:
+        return Span(start + at, start + at + len(ahead))
+    end = start + len(code.rstrip())
+    return Span(max(end - 1, start), end)

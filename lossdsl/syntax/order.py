@@ -32,6 +32,8 @@ _FOREIGN = {
     "raise": "nothing can fail at run time",
 }
 _RULES = {"loss": "loss_head", "map": "map_head", "def": "def_", "return": "return_"}
+# After one of these, a missing `return` may be a consequence.
+_MAY_BE_RETURN = {"E0101", "E0102", "E0105", "E0112", "E0116"}
 # The order of statements within the head, and of the parts.
 _RANK = {"loss_head": 0, "map_head": 0, "alias": 1, "docstring": 2, "cite": 3, "tags": 4, "assign": 20}
 
@@ -114,7 +116,7 @@ def _check_order(statements: list[tuple[str, Line, Any]], problems: list[Diagnos
     for i, (rule, line, _) in enumerate(statements):
         span = Span(line.span.start, line.span.start + max(len(line.word), 1))
         once = "loss_head" if rule == "map_head" else rule
-        if i == 0 and once != "loss_head":
+        if i == 0 and once != "loss_head" and not any(d.labels[0].span.start < span.start for d in problems):
             problems.append(_missing_head(span, "the first statement is another one"))
         rank = _rank(rule)
         if once in {"loss_head", "docstring", "return_", "tags", "alias"} and once in seen:
@@ -130,7 +132,7 @@ def _check_order(statements: list[tuple[str, Line, Any]], problems: list[Diagnos
         elif rank > highest:
             highest, highest_line = rank, line
         seen.setdefault(once, line)
-    if "return_" not in seen and statements and not any(d.code in {"E0112", "E0116"} for d in problems):
+    if "return_" not in seen and statements and not any(d.code in _MAY_BE_RETURN for d in problems):
         last = statements[-1][1].span
         label = Label(Span(max(last.end - 1, 0), last.end), "the file ends here")
         fix = "end it with `return` and the loss of one row"

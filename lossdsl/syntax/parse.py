@@ -70,7 +70,8 @@ def parse_file(source: Source) -> ParsedFile:
         if isinstance(rule, Diagnostic):
             problems.append(rule)
             continue
-        built = _statement(source, line, rule)
+        unclosed = any(line.span.start <= d.labels[0].span.start < line.span.end for d in scanned.problems)
+        built = [] if unclosed else _statement(source, line, rule)
         if isinstance(built, list):
             problems.extend(built)
             built = None

@@ -106,7 +106,7 @@ tags classification, robust
 input logits[N, C], more[N, C']: prob C fixed = 1 in (0, 1]   # at the end
 input noise[N] ~ gumbel
 input pair[N, M]: index list C
-param t = 2, u: int = -3 in [0, inf) learnable
+param t: int = 2, u: int = -3 in [0, inf) learnable
 param h = first in {first, second}
 batch N, V
 axis K = 3
