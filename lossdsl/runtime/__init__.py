@@ -1,0 +1,1 @@
+"""What a generated module imports: torch, the standard library, and nothing else."""

@@ -1,0 +1,358 @@
+"""Arguments to axes: what a call may pass, and what an error says of one it may not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lossdsl.runtime.signature import InputSpec, Signature, base_axis
+
+
+class BindingError(ValueError):
+    """An argument's shape doesn't fit; the message holds the table of bindings."""
+
+
+class Bound:
+    """Tensors that fit: one an input, sizes by axis, and the dimensions that N folds."""
+
+    __slots__ = ("folded", "sizes", "tensors")
+
+    def __init__(
+        self,
+        tensors: list[Tensor],
+        sizes: dict[str, int],
+        folded: tuple[int, ...] | None,
+    ) -> None:
+        self.tensors = tensors
+        self.sizes = sizes
+        self.folded = folded
+
+    def unfold(self, x: Tensor, axes: tuple[str, ...], first: str) -> Tensor:
+        """Give a result back the dimensions that its first batch axis took in."""
+        if self.folded is None or first not in axes:
+            return x
+        at = axes.index(first)
+        return x.reshape(x.shape[:at] + self.folded + x.shape[at + 1 :])
+
+
+def bind(
+    signature: Signature,
+    given: Sequence[Any],
+    params: Mapping[str, Tensor],
+    class_dim: int = 1,
+) -> Bound:
+    """Check and convert the call's arguments, in the order of `signature.inputs`.
+
+    Raises TypeError for a wrong type or dtype and BindingError for a wrong shape.
+    """
+    specs = signature.inputs
+    tensors = _convert(signature, given)
+    folded = None
+    for spec, x in zip(specs, tensors, strict=True):
+        if x is not None and x.dim() != len(spec.axes):
+            tensors, folded = _fold(signature, tensors, class_dim)
+            break
+    else:
+        if class_dim not in (1, -1):
+            tensors, folded = _fold(signature, tensors, class_dim)
+    sizes: dict[str, int] = {}
+    device = None
+    for spec, x in zip(specs, tensors, strict=True):
+        if x is None:
+            continue
+        for axis, size in zip(spec.axes, x.shape, strict=True):
+            if sizes.setdefault(base_axis(axis), size) != size:
+                raise _mismatch(signature, tensors, spec.name, axis)
+        if spec.axes:
+            if device is None:
+                device = x.device
+            elif x.device != device:
+                raise _devices(signature, tensors)
+    for axis, source in signature.sizes:
+        if axis not in sizes:
+            sizes[axis] = int(params[source]) if isinstance(source, str) else source
+    for i, (spec, x) in enumerate(zip(specs, tensors, strict=True)):
+        if x is None:
+            tensors[i] = _default(signature, spec, tensors, sizes, params)
+    return Bound(tensors, sizes, folded)  # type: ignore[arg-type]
+
+
+# --- types and dtypes -----------------------------------------------------------------
+
+
+def _convert(signature: Signature, given: Sequence[Any]) -> list[Tensor | None]:
+    """Each argument as a tensor of a dtype that its kind allows."""
+    tensors: list[Tensor | None] = []
+    for spec, x in zip(signature.inputs, given, strict=True):
+        if x is None:
+            if spec.default is None and spec.draw is None:
+                raise TypeError(f"{signature.name}: {spec.name} is missing")
+            tensors.append(None)
+            continue
+        if not isinstance(x, Tensor):
+            if spec.axes or not isinstance(x, bool | int | float):
+                raise TypeError(
+                    f"{signature.name}: {_item(spec)} is a tensor, "
+                    f"not {type(x).__name__}"
+                )
+            real = spec.kind == "real"
+            x = torch.tensor(x, dtype=compute_dtype(tensors) if real else None)
+        tensors.append(_kind(signature, spec, x))
+    if any(x is not None and not x.is_floating_point() for x in tensors):
+        _soften(signature, tensors)
+    return tensors
+
+
+def _kind(signature: Signature, spec: InputSpec, x: Tensor) -> Tensor:
+    name, kind = f"{signature.name}: {spec.name}", spec.kind
+    if x.is_complex():
+        raise TypeError(f"{name} is complex; losses are of real numbers")
+    if not x.is_floating_point():
+        return x != 0 if kind == "bool" and x.dtype != torch.bool else x
+    if kind == "real" or kind.startswith("prob"):
+        return x
+    if kind == "bool":
+        raise TypeError(
+            f"{name} is true or false, but the tensor is {x.dtype}: "
+            f"pass {spec.name} > 0, or whatever condition is meant"
+        )
+    what = "class indices" if kind.startswith("index") else "integers"
+    raise TypeError(
+        f"{name} holds {what}, but the tensor is {x.dtype}: "
+        f"pass {spec.name}.long()"
+        + (
+            f", or {spec.name}.argmax(-1) if it holds probabilities"
+            if kind.startswith("index")
+            else ""
+        )
+    )
+
+
+def _soften(signature: Signature, tensors: list[Tensor | None]) -> None:
+    """Integers where reals are read: fine beside a real tensor, and one-hot for a prob."""
+    for i, (spec, x) in enumerate(zip(signature.inputs, tensors, strict=True)):
+        if x is None or x.is_floating_point():
+            continue
+        if spec.kind == "real" or spec.kind.startswith("prob"):
+            real = [y for y in tensors if y is not None and y.is_floating_point()]
+            if not real:
+                raise TypeError(
+                    f"{signature.name}: {spec.name} holds real numbers, but the tensor "
+                    f"is {x.dtype}: pass {spec.name}.float()"
+                )
+            if spec.kind == "real" or x.dim() == real[0].dim():
+                tensors[i] = x.to(compute_dtype(tensors))
+
+
+def compute_dtype(tensors: Sequence[Tensor | None]) -> torch.dtype:
+    """float64 if any tensor is, else float32, whatever half dtype comes in."""
+    for x in tensors:
+        if x is not None and x.dtype == torch.float64:
+            return torch.float64
+    return torch.float32
+
+
+# --- shapes ---------------------------------------------------------------------------
+
+
+def _fold(
+    signature: Signature, tensors: list[Tensor | None], class_dim: int
+) -> tuple[list[Tensor | None], tuple[int, ...] | None]:
+    """Extra dimensions join the batch axis: (N, C, d1, …) becomes (N·d1·…, C)."""
+    specs = signature.inputs
+    if class_dim not in (1, -1):
+        raise ValueError(f"class_dim is 1 or -1, not {class_dim!r}")
+    if len(signature.batch) != 1 or signature.pairwise:
+        raise _ranks(signature, tensors, "")
+    batch = signature.batch[0]
+    folded: tuple[int, ...] | None = None
+    by = ""
+    result: list[Tensor | None] = []
+    for spec, x in zip(specs, tensors, strict=True):
+        if x is None or batch not in spec.axes:
+            if x is not None and x.dim() != len(spec.axes):
+                raise _ranks(signature, tensors, spec.name)
+            result.append(x)
+            continue
+        own = len(spec.axes) - 1
+        extra = x.dim() - own
+        hot = spec.kind.startswith("prob") and not x.is_floating_point()
+        if hot:
+            own, extra = 0, x.dim()
+        if extra < 0 or (extra == 0 and own):
+            raise _ranks(signature, tensors, spec.name)
+        at = spec.axes.index(batch)
+        if own and class_dim == 1 and extra > 1:
+            # (N, C, d1, …): d1, … stand behind the axes of the file
+            x = x.movedim(tuple(range(own + 1, x.dim())), tuple(range(1, extra)))
+            at = 0
+        elif own and at and extra > 1:
+            raise _ranks(signature, tensors, spec.name)
+        lead = tuple(x.shape[at : at + extra])
+        if folded is None:
+            folded, by = lead, spec.name
+        elif folded != lead:
+            raise _leads(signature, tensors, spec, lead, by, folded)
+        result.append(x.reshape(x.shape[:at] + (-1,) + x.shape[at + extra :]))
+        if x.numel() == 0:  # -1 is ambiguous there
+            rows = 1
+            for d in lead:
+                rows *= d
+            result[-1] = x.reshape(x.shape[:at] + (rows,) + x.shape[at + extra :])
+    if folded is not None and len(folded) == 1:
+        folded = None
+    return _one_hot(signature, result), folded
+
+
+def _one_hot(signature: Signature, tensors: list[Tensor | None]) -> list[Tensor | None]:
+    """A prob given as class indices becomes its one-hot rows."""
+    for i, (spec, x) in enumerate(zip(signature.inputs, tensors, strict=True)):
+        if x is None or x.is_floating_point() or not spec.kind.startswith("prob"):
+            continue
+        classes = None
+        for other, y in zip(signature.inputs, tensors, strict=True):
+            if y is not None and other is not spec and spec.target in other.axes:
+                if y.dim() == len(other.axes):
+                    classes = y.shape[other.axes.index(spec.target)]
+                    break
+        if classes is None or len(spec.axes) != x.dim() + 1:
+            raise _ranks(signature, tensors, spec.name)
+        at = spec.axes.index(spec.target)
+        hot = x.long().unsqueeze(at) == torch.arange(classes, device=x.device).reshape(
+            (-1,) + (1,) * (x.dim() - at)
+        )
+        tensors[i] = hot.to(compute_dtype(tensors))
+    return tensors
+
+
+def _default(
+    signature: Signature,
+    spec: InputSpec,
+    tensors: Sequence[Tensor | None],
+    sizes: Mapping[str, int],
+    params: Mapping[str, Tensor],
+) -> Tensor:
+    """What an input that isn't passed holds: its default, or a fresh draw."""
+    shape = []
+    for axis in spec.axes:
+        if base_axis(axis) not in sizes:
+            raise TypeError(
+                f"{signature.name}: {_item(spec)} is missing, "
+                f"and no other argument says how long {axis} is"
+            )
+        shape.append(sizes[base_axis(axis)])
+    first = next((x for x in tensors if x is not None and x.dim()), None)
+    device = None if first is None else first.device
+    real = spec.kind == "real" or spec.kind.startswith("prob")
+    dtype = compute_dtype(tensors) if real else torch.int64
+    if spec.kind == "bool":
+        dtype = torch.bool
+    if spec.draw is not None:
+        x = torch.empty(shape, dtype=dtype, device=device)
+        if spec.draw == "normal":
+            return x.normal_()
+        if spec.draw == "gumbel":
+            return x.exponential_().log_().neg_()
+        return x.uniform_()
+    if isinstance(spec.default, str):
+        return params[spec.default].to(device, dtype).expand(shape)
+    assert spec.default is not None
+    return torch.full((), spec.default, dtype=dtype, device=device).expand(shape)
+
+
+# --- errors ---------------------------------------------------------------------------
+
+
+def _item(spec: InputSpec) -> str:
+    return f"{spec.name}[{', '.join(spec.axes)}]" if spec.axes else spec.name
+
+
+def _table(signature: Signature, tensors: Sequence[Tensor | None]) -> str:
+    """Who bound which axis, and what every argument is."""
+    seen: dict[str, str] = {}
+    for spec, x in zip(signature.inputs, tensors, strict=True):
+        if x is not None and x.dim() == len(spec.axes):
+            for i, (axis, size) in enumerate(zip(spec.axes, x.shape, strict=True)):
+                seen.setdefault(
+                    base_axis(axis), f"{size} from {spec.name}, dimension {i}"
+                )
+    lines = [f"  {axis} = {how}" for axis, how in seen.items()]
+    for spec, x in zip(signature.inputs, tensors, strict=True):
+        if x is not None:
+            lines.append(f"  {_item(spec)} is {tuple(x.shape)}, {x.dtype}")
+    return "\n".join(lines)
+
+
+def _mismatch(
+    signature: Signature, tensors: Sequence[Tensor | None], name: str, axis: str
+) -> BindingError:
+    base = base_axis(axis)
+    by, expected, actual = "", 0, 0
+    for spec, x in zip(signature.inputs, tensors, strict=True):
+        if x is None:
+            continue
+        for other, size in zip(spec.axes, x.shape, strict=True):
+            if base_axis(other) == base and not by:
+                by, expected = spec.name, size
+            if spec.name == name and other == axis:
+                actual = size
+    what = f"{axis} = {expected} from {by}, but {name} has {actual}"
+    return BindingError(f"{signature.name}: {what}\n{_table(signature, tensors)}")
+
+
+def _leads(
+    signature: Signature,
+    tensors: Sequence[Tensor | None],
+    spec: InputSpec,
+    lead: tuple[int, ...],
+    by: str,
+    expected: tuple[int, ...],
+) -> BindingError:
+    batch = signature.batch[0]
+    what = f"{batch} = {_times(expected)} from {by}, but {spec.name} has {_times(lead)}"
+    hints = []
+    if (*expected, 1) == lead:
+        hints.append(f"{spec.name}.squeeze(-1), or {by}.unsqueeze(-1)")
+    elif expected == (*lead, 1):
+        hints.append(f"{by}.squeeze(-1), or {spec.name}.unsqueeze(-1)")
+    elif len(expected) == len(lead) and any(len(s.axes) > 1 for s in signature.inputs):
+        hints.append("class_dim=-1 if the classes are the last dimension")
+    hint = f"\n  pass {hints[0]}" if hints else ""
+    return BindingError(f"{signature.name}: {what}{hint}\n{_table(signature, tensors)}")
+
+
+def _times(sizes: tuple[int, ...]) -> str:
+    return "×".join(map(str, sizes)) if sizes else "1"
+
+
+def _ranks(
+    signature: Signature, tensors: Sequence[Tensor | None], name: str
+) -> BindingError:
+    for spec, x in zip(signature.inputs, tensors, strict=True):
+        if x is not None and x.dim() != len(spec.axes) and name in ("", spec.name):
+            need = len(spec.axes)
+            hint = ""
+            if x.dim() == need + 1 and x.shape[-1] == 1:
+                hint = f"\n  pass {spec.name}.squeeze(-1)"
+            what = (
+                f"{_item(spec)} has {need} dimension{'s' if need != 1 else ''}, "
+                f"but the tensor has shape {tuple(x.shape)}"
+            )
+            return BindingError(
+                f"{signature.name}: {what}{hint}\n{_table(signature, tensors)}"
+            )
+    return BindingError(
+        f"{signature.name}: the shapes don't fit\n{_table(signature, tensors)}"
+    )
+
+
+def _devices(signature: Signature, tensors: Sequence[Tensor | None]) -> ValueError:
+    where = ", ".join(
+        f"{spec.name} on {x.device}"
+        for spec, x in zip(signature.inputs, tensors, strict=True)
+        if x is not None
+    )
+    return ValueError(f"{signature.name}: tensors on different devices: {where}")

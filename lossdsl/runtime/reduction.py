@@ -1,0 +1,82 @@
+"""The caller's reduction of the rows: mean, sum or none, and what a mean divides by."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+WORDS = ("mean", "sum", "none")
+EMPTY = ("zero", "nan")
+Denominator = str | float | int | Tensor
+
+
+def check_options(reduction: str, denominator: Denominator, empty: str) -> None:
+    """Raise ValueError for an option that means nothing."""
+    if reduction not in WORDS:
+        raise ValueError(f'reduction is "mean", "sum" or "none", not {reduction!r}')
+    if empty not in EMPTY:
+        raise ValueError(f'empty is "zero" or "nan", not {empty!r}')
+    if isinstance(denominator, str):
+        if denominator not in ("valid", "elements"):
+            raise ValueError(
+                'denominator is "valid", "elements", a number or a 0-d tensor, '
+                f"not {denominator!r}"
+            )
+    elif isinstance(denominator, Tensor):
+        if denominator.dim():
+            raise ValueError(
+                f"denominator is a 0-d tensor, not one of shape {_shape(denominator)}"
+            )
+        if denominator.requires_grad:
+            raise ValueError(
+                "denominator requires a gradient, but none is derived for it: "
+                "pass denominator.detach()"
+            )
+    elif not denominator:
+        raise ValueError("denominator is 0: a mean can't divide by it")
+
+
+def _shape(x: Tensor) -> tuple[int, ...]:
+    return tuple(x.shape)
+
+
+def divisor(
+    rows: Tensor, weight: Tensor | None, denominator: Denominator
+) -> Tensor | float | int:
+    """What a mean divides by: a float64 0-d tensor, or a number."""
+    if isinstance(denominator, Tensor):
+        return denominator.to(rows.device, torch.float64)
+    if not isinstance(denominator, str):
+        return denominator
+    if denominator == "elements" or weight is None:
+        return rows.numel()
+    return weight.sum(dtype=torch.float64)
+
+
+def reduce(
+    rows: Tensor,
+    weight: Tensor | None,
+    reduction: str,
+    denominator: Denominator = "valid",
+    empty: str = "zero",
+) -> tuple[Tensor, Tensor | float]:
+    """The reduced value, in the rows' dtype, and d(value)/d(row).
+
+    Sums are taken in float64 and rounded once, so that neither a long batch nor a half
+    dtype costs digits. A mean over nothing is 0 (or NaN) and still depends on the rows.
+    """
+    if reduction == "none":
+        return rows, 1.0
+    total = rows.sum(dtype=torch.float64)
+    if reduction == "sum":
+        return total.to(rows.dtype), 1.0
+    by = divisor(rows, weight, denominator)
+    fill = 0.0 if empty == "zero" else float("nan")
+    if not isinstance(by, Tensor):
+        if isinstance(by, int) and by == 0:
+            return (total + fill).to(rows.dtype), fill
+        return (total / by).to(rows.dtype), 1.0 / by
+    nothing = by == 0
+    safe = by.masked_fill(nothing, 1.0)
+    value = (total / safe).masked_fill(nothing, fill).to(rows.dtype)
+    return value, safe.reciprocal().masked_fill(nothing, fill)

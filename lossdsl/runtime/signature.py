@@ -1,0 +1,88 @@
+"""What the runtime knows of a loss: its tensors, its parameters and its kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Bounds = tuple[float, float, bool, bool]  # low, high, low excluded, high excluded
+
+
+@dataclass(frozen=True, slots=True)
+class InputSpec:
+    """A tensor of the call. `default` is a number, the name of a param, or None."""
+
+    name: str
+    axes: tuple[str, ...]
+    kind: str = "real"  # real, prob C, bool, int, index C, label
+    fixed: bool = False
+    default: float | str | None = None
+    draw: str | None = None  # gumbel, uniform, normal
+    bounds: Bounds | None = None
+
+    @property
+    def target(self) -> str:
+        """The axis that an index points into, or over which a prob sums to 1."""
+        return self.kind.partition(" ")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class ParamSpec:
+    """A number (or vector) of the module, which may change at any call."""
+
+    name: str
+    axes: tuple[str, ...] = ()
+    integer: bool = False
+    default: float | tuple[float, ...] = 0.0
+    bounds: Bounds | None = None
+    learnable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSpec:
+    """One function of the module: the names it takes and what it returns.
+
+    `args` names inputs, params, the seeds "@rows" and "@weight" (cotangents of the
+    value's outputs) and "@grad.x" (of the gradient's); `outs` are (name, axes, dtype) of
+    "rows", "weight", "aux.x", "grad.x", "second.x"; dtype is real, int or bool. `sizes`
+    are axes that no tensor has, passed by keyword.
+    """
+
+    args: tuple[str, ...]
+    outs: tuple[tuple[str, tuple[str, ...], str], ...]
+    sizes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Everything that calling a loss needs to know.
+
+    `batch` are the axes of "rows"; () for a batch loss. `reduction` is the file's word for
+    the outermost reduction, or None for a batch loss or a map. `rowwise`: no row depends
+    on another, on its place or on how many there are. `pairwise`: a copy of a batch axis
+    is used, so that extra dimensions can't join the batch. `sizes` gives axes that
+    integer params set. `second_missing` says why there is no second derivative.
+    """
+
+    name: str
+    equation: str
+    inputs: tuple[InputSpec, ...]
+    params: tuple[ParamSpec, ...]
+    batch: tuple[str, ...]
+    reduction: str | None
+    rowwise: bool
+    kernels: tuple[tuple[str, KernelSpec], ...]
+    kind: str = "loss"
+    backend: str = "torch"
+    pairwise: bool = False
+    sizes: tuple[tuple[str, int | str], ...] = ()
+    second_missing: str = ""
+
+
+Kernel = Callable[..., tuple[Any, ...]]
+
+
+def base_axis(axis: str) -> str:
+    """The axis of which this one is a copy: N for N''."""
+    return axis.rstrip("'")

@@ -1,0 +1,139 @@
+"""Checks that read values: indices in range, always; all the rest with `check=True`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from lossdsl.runtime.binding import Bound
+from lossdsl.runtime.signature import Bounds, InputSpec, Signature, base_axis
+
+
+def interval_text(bounds: Bounds) -> str:
+    """An interval as the language writes it."""
+    low, high, low_open, high_open = bounds
+    return f"{'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
+
+
+def inside(bounds: Bounds, x: float) -> bool:
+    """Whether a number lies in the interval (NaN lies in none)."""
+    low, high, low_open, high_open = bounds
+    return (low < x or (low == x and not low_open)) and (
+        x < high or (x == high and not high_open)
+    )
+
+
+def check_indices(signature: Signature, bound: Bound, ignore: int | None) -> None:
+    """Raise IndexError for an index outside its axis that isn't `ignore`."""
+    for spec, x in zip(signature.inputs, bound.tensors, strict=True):
+        if not spec.kind.startswith("index ") or x.dtype == torch.bool:
+            continue
+        size = bound.sizes.get(base_axis(spec.target))
+        if size is None or not x.numel():
+            continue
+        low, high = torch.aminmax(x)
+        if int(low) >= 0 and int(high) < size:
+            continue
+        bad = outside(x, size, ignore)
+        if bad.any():
+            raise _out_of_range(signature, bound, spec, x, bad, size)
+
+
+def outside(x: Tensor, size: int, ignore: int | Tensor | None) -> Tensor:
+    """Where an index lies outside 0..size-1 and isn't the ignored one."""
+    bad = (x < 0) | (x >= size)
+    return bad if ignore is None else bad & (x != ignore)
+
+
+def poison(
+    signature: Signature, bound: Bound, ignore: Tensor | None, dtype: torch.dtype
+) -> Tensor | None:
+    """NaN where a row holds an index outside its axis, else 1; None without indices."""
+    result: Tensor | None = None
+    for spec, x in zip(signature.inputs, bound.tensors, strict=True):
+        size = bound.sizes.get(base_axis(spec.target))
+        if not spec.kind.startswith("index ") or size is None or x.dtype == torch.bool:
+            continue
+        bad = outside(x, size, ignore)
+        inner = [i for i, a in enumerate(spec.axes) if a not in signature.batch]
+        if inner:
+            bad = bad.any(dim=inner) if x.dim() > 1 else bad.any()
+        own = [a for a in spec.axes if a in signature.batch]
+        order = sorted(range(len(own)), key=lambda i: signature.batch.index(own[i]))
+        bad = bad.permute(order)
+        for i, axis in enumerate(signature.batch):
+            if axis not in own:
+                bad = bad.unsqueeze(i)
+        one = torch.ones((), dtype=dtype, device=x.device)
+        factor = torch.where(bad, one * float("nan"), one)
+        result = factor if result is None else result * factor
+    return result
+
+
+def _out_of_range(
+    signature: Signature,
+    bound: Bound,
+    spec: InputSpec,
+    x: Tensor,
+    bad: Tensor,
+    size: int,
+) -> IndexError:
+    flat = int(bad.reshape(-1).nonzero()[0])
+    shape = tuple(x.shape)
+    if bound.folded is not None:
+        at = spec.axes.index(signature.batch[0])
+        shape = shape[:at] + bound.folded + shape[at + 1 :]
+    place = ", ".join(
+        str(int(i)) for i in torch.unravel_index(torch.tensor(flat), shape)
+    )
+    axis = base_axis(spec.target)
+    by = next(
+        (s.name for s in signature.inputs if axis in map(base_axis, s.axes)), axis
+    )
+    what = "rows" if axis in signature.batch else "classes"
+    return IndexError(
+        f"{signature.name}: {spec.name}[{place}] = {int(x.reshape(-1)[flat])}, "
+        f"but {by} has {size} {what} (0..{size - 1})"
+    )
+
+
+def check_values(signature: Signature, tensors: Sequence[Tensor]) -> None:
+    """Scan the inputs for what the file assumes of them; ValueError names the place."""
+    for spec, x in zip(signature.inputs, tensors, strict=True):
+        if not x.is_floating_point() or not x.numel():
+            continue
+        x = x.detach()
+        prob = spec.kind.startswith("prob")
+        bounds = spec.bounds or ((0.0, 1.0, False, False) if prob else None)
+        bad = x.isnan() | (x == torch.inf)
+        if not signature.batch or bounds is None:
+            _raise(signature, spec, x, bad, "is not a finite number or -inf")
+        if bounds is not None:
+            low, high, low_open, high_open = bounds
+            bad = (x <= low if low_open else x < low) | (
+                x >= high if high_open else x > high
+            )
+            _raise(
+                signature,
+                spec,
+                x,
+                bad | x.isnan(),
+                f"is not in {interval_text(bounds)}",
+            )
+        if prob:
+            total = x.double().sum(spec.axes.index(spec.target))
+            bad = (total - 1).abs() > 100 * torch.finfo(x.dtype).eps ** 0.5 * 0.1
+            _raise(signature, spec, total, bad, f"is the sum over {spec.target}, not 1")
+
+
+def _raise(
+    signature: Signature, spec: InputSpec, x: Tensor, bad: Tensor, what: str
+) -> None:
+    if bad.any():
+        place = [int(i) for i in bad.nonzero()[0]]
+        at = f"[{', '.join(map(str, place))}]" if place else ""
+        raise ValueError(
+            f"{signature.name}: {spec.name}{at} = {float(x[tuple(place)]):g} {what}"
+        )
