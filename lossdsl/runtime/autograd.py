@@ -1,9 +1,9 @@
 """Two lanes from tensors to a loss with its gradient.
 
-A plain eager call takes `Eager`: kernels called straight, inputs saved, the gradient kernel
-in backward. Under create_graph, functorch, forward mode or torch.compile the same kernels
-run as ops inside `Value`, `Gradient` and `Second` of `lane.py`, each the derivative of the
-one before.
+A plain eager call takes `Eager`: kernels called straight, inputs saved, the gradient
+kernel in backward. Under create_graph, functorch, forward mode or torch.compile the
+same kernels run as ops inside `Value`, `Gradient` and `Second` of `lane.py`, each the
+derivative of the one before.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class Compiled:
         self, signature: Signature, kernels: Mapping[str, Kernel], identity: str
     ) -> None:
         self.signature = signature
-        self.operands = [s.name for s in (*signature.inputs, *signature.params)]
+        self.operands = [s.name for s in signature.inputs]
+        self.operands += [s.name for s in signature.params]
         self.inputs = len(signature.inputs)
         self.indexed = any(s.kind.startswith("index ") for s in signature.inputs)
         programs = {
@@ -122,7 +123,7 @@ def evaluate(call: Call, operands: list[Tensor]) -> tuple[Tensor, ...]:
                     and call.compiled.full.gradient is None
                 ):
                     break
-                outs = Eager.apply(call, *operands)
+                outs = Eager.apply(call, *operands)  # type: ignore[no-untyped-call]
                 return outs if isinstance(outs, tuple) else (outs,)
     route = call.route()
     outs = route.run(operands, call.sizes)
@@ -210,5 +211,5 @@ def _wrapped(x: Tensor) -> bool:
     if torch._C._functorch.is_functorch_wrapped_tensor(x):
         return True
     return (
-        forward_ad._current_level >= 0 and forward_ad.unpack_dual(x).tangent is not None
+        forward_ad._current_level >= 0 and forward_ad.unpack_dual(x).tangent is not None  # type: ignore[no-untyped-call]
     )

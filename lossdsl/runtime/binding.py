@@ -16,7 +16,7 @@ class BindingError(ValueError):
 
 
 class Bound:
-    """Tensors that fit: one an input, sizes by axis, and the dimensions that N folds."""
+    """Tensors that fit: one an input, sizes by axis, the dimensions that N folds."""
 
     __slots__ = ("folded", "sizes", "tensors")
 
@@ -132,7 +132,7 @@ def _kind(signature: Signature, spec: InputSpec, x: Tensor) -> Tensor:
 
 
 def _soften(signature: Signature, tensors: list[Tensor | None]) -> None:
-    """Integers where reals are read: fine beside a real tensor, and one-hot for a prob."""
+    """Integers where reals are read: fine beside a real tensor; one-hot for a prob."""
     for i, (spec, x) in enumerate(zip(signature.inputs, tensors, strict=True)):
         if x is None or x.is_floating_point():
             continue
@@ -196,12 +196,12 @@ def _fold(
             folded, by = lead, spec.name
         elif folded != lead:
             raise _leads(signature, tensors, spec, lead, by, folded)
-        result.append(x.reshape(x.shape[:at] + (-1,) + x.shape[at + extra :]))
+        result.append(x.reshape((*x.shape[:at], -1, *x.shape[at + extra :])))
         if x.numel() == 0:  # -1 is ambiguous there
             rows = 1
             for d in lead:
                 rows *= d
-            result[-1] = x.reshape(x.shape[:at] + (rows,) + x.shape[at + extra :])
+            result[-1] = x.reshape((*x.shape[:at], rows, *x.shape[at + extra :]))
     if folded is not None and len(folded) == 1:
         folded = None
     return _one_hot(signature, result), folded
@@ -214,10 +214,11 @@ def _one_hot(signature: Signature, tensors: list[Tensor | None]) -> list[Tensor 
             continue
         classes = None
         for other, y in zip(signature.inputs, tensors, strict=True):
-            if y is not None and other is not spec and spec.target in other.axes:
-                if y.dim() == len(other.axes):
-                    classes = y.shape[other.axes.index(spec.target)]
-                    break
+            if y is None or other is spec or spec.target not in other.axes:
+                continue
+            if y.dim() == len(other.axes):
+                classes = y.shape[other.axes.index(spec.target)]
+                break
         if classes is None or len(spec.axes) != x.dim() + 1:
             raise _ranks(signature, tensors, spec.name)
         at = spec.axes.index(spec.target)

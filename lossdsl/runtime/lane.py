@@ -53,10 +53,10 @@ class Route:
 
 
 class Family:
-    """Value, gradient and second derivative for one choice of what is differentiated.
+    """Value, gradient and second derivative, for one choice of what has a gradient.
 
-    Tensors come as operands, then seeds, then cotangents of the gradients; `count` sizes
-    of axes come before them.
+    Tensors come as operands, then seeds, then cotangents of the gradients; `count`
+    sizes of axes come before them.
     """
 
     gradient: Route | None = None
@@ -105,9 +105,9 @@ class Family:
         if torch.compiler.is_compiling():
             if not (torch.is_grad_enabled() and any(x.requires_grad for x in operands)):
                 return self.values[aux].through(operands, sizes)
-            outs = Value.apply(self.key, aux, *sizes, *operands)
+            outs = Value.apply(self.key, aux, *sizes, *operands)  # type: ignore[no-untyped-call]
         else:
-            outs = DualValue.apply(self.key, aux, *sizes, *operands)
+            outs = DualValue.apply(self.key, aux, *sizes, *operands)  # type: ignore[no-untyped-call]
         return outs
 
     def differentiate(
@@ -117,7 +117,7 @@ class Family:
         assert self.gradient is not None
         if torch.compiler.is_compiling():  # which traces no Function in a backward
             return self.gradient.through(tensors, sizes)
-        grads: tuple[Tensor, ...] = Gradient.apply(self.key, *sizes, *tensors)
+        grads: tuple[Tensor, ...] = Gradient.apply(self.key, *sizes, *tensors)  # type: ignore[no-untyped-call]
         return grads
 
     def curve(
@@ -129,7 +129,7 @@ class Family:
         if torch.compiler.is_compiling():
             outs = self.second.through(tensors, sizes)
         else:
-            outs = Second.apply(self.key, *sizes, *tensors)
+            outs = Second.apply(self.key, *sizes, *tensors)  # type: ignore[no-untyped-call]
         names = [out.removeprefix("second.") for out in self.second.outs]
         return dict(zip(names, outs, strict=True))
 

@@ -25,7 +25,7 @@ Number = float | int | Tensor
 
 
 def param(spec: ParamSpec, value: Any) -> Tensor:
-    """A param's tensor: float64, or int64 for an integer; checked against its interval."""
+    """A param's tensor: float64 or int64, checked against its interval."""
     dtype = torch.int64 if spec.integer else torch.float64
     if isinstance(value, Tensor):
         if spec.integer and value.is_floating_point():
@@ -131,13 +131,14 @@ def _unsigned(signature: Any, tensors: Sequence[Tensor], ignore: int) -> None:
 class Loss(nn.Module):
     """A compiled loss. Params are attributes: assign a number or a tensor at any time.
 
-    A learnable param is an `nn.Parameter`; one with an interval is kept unconstrained as
-    `raw_NAME`. The others are hyperparameters: they move with the module and are pickled
-    with it, and are not in its state_dict.
+    A learnable param is an `nn.Parameter`; one with an interval is kept unconstrained
+    as `raw_NAME`. The others are hyperparameters: they move with the module and are
+    pickled with it, and are not in its state_dict.
     """
 
     compiled: ClassVar[Compiled]
     restore: ClassVar[tuple[Callable[..., Any], tuple[Any, ...]] | None] = None
+    _specs: ClassVar[dict[str, ParamSpec]] = {}
     reduction: str
     denominator: Denominator
     empty: str
@@ -151,8 +152,8 @@ class Loss(nn.Module):
         for spec in cls._specs.values():
             if spec.learnable and spec.bounds is not None:
                 setattr(cls, spec.name, _constrained(spec))
-
-    _specs: ClassVar[dict[str, ParamSpec]] = {}
+            elif not (spec.learnable or spec.integer or spec.axes):
+                setattr(cls, spec.name, _number(spec.name))
 
     def __init__(
         self,
@@ -177,16 +178,17 @@ class Loss(nn.Module):
                     raw, name = _free(spec.bounds, raw), f"raw_{name}"
                 self.register_parameter(name, nn.Parameter(raw))
             else:
-                self.register_buffer(name, tensor, persistent=False)
+                self._buffers[name] = _held(spec, tensor)
+                self._non_persistent_buffers_set.add(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         buffers = self.__dict__.get("_buffers")
         if buffers is not None and name in self._specs:
             spec = self._specs[name]
             if name == "ignore_index":
-                super().__setattr__("_ignore", int(value))
+                self.__dict__["_ignore"] = int(value)
             if name in buffers and not isinstance(value, nn.Parameter):
-                buffers[name] = param(spec, value)
+                buffers[name] = _held(spec, param(spec, value))
                 return
             if name in self._parameters and not isinstance(value, nn.Parameter):
                 with torch.no_grad():
@@ -205,7 +207,7 @@ class Loss(nn.Module):
         aux: bool,
         check: bool,
     ) -> Any:
-        """What `forward` does, with params in the signature's order and None for unset."""
+        """What `forward` does; params in the signature's order, None where unset."""
         params, free, ignore = [], False, self._ignore
         for spec, given in zip(self.compiled.signature.params, overrides, strict=True):
             if given is None:
@@ -234,9 +236,9 @@ class Loss(nn.Module):
         )
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Any:
-        """Move params with the module, but keep them float64: `.half()` is for weights."""
+        """Move params but keep their dtype: `.half()` is meant for weights."""
         kept = dict(self._buffers)
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for name, before in kept.items():
             after = self._buffers[name]
             if before is not None and after is not None and after.dtype != before.dtype:
@@ -265,13 +267,31 @@ class Loss(nn.Module):
         if self.restore is None:
             return super().__reduce_ex__(protocol)
         build, args = self.restore
-        return _revive, (build, args), self.__getstate__()
+        return _revive, (build, args), self.__dict__
 
 
 def _revive(build: Callable[..., type[Loss]], args: tuple[Any, ...]) -> Loss:
     """An empty module of the class that `build` makes; its state is set afterwards."""
     kind = build(*args)
     return kind.__new__(kind)
+
+
+# --- how params are held --------------------------------------------------------------
+
+
+def _held(spec: ParamSpec, tensor: Tensor) -> Tensor:
+    """A float is held in one dimension: of a 0-d float64 tensor torch.compile makes a
+    number first, fails, and compiles again."""
+    return tensor if spec.integer or spec.axes else tensor.reshape(1)
+
+
+def _number(name: str) -> property:
+    def get(self: Loss) -> Tensor:
+        tensor = self._buffers[name]
+        assert tensor is not None
+        return tensor.reshape(())
+
+    return property(get)
 
 
 # --- learnable params with an interval ------------------------------------------------

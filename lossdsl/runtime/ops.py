@@ -1,7 +1,7 @@
 """A module's kernels as torch ops: a fake for tracing and a rule for vmap, no autograd.
 
-Derivatives are `autograd.Function`s around these ops, so that functorch, torch.compile and
-higher derivatives see formulas and not a black box.
+Derivatives are `autograd.Function`s around these ops, so that functorch, torch.compile
+and higher derivatives see formulas and not a black box.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from lossdsl.runtime.binding import compute_dtype
 from lossdsl.runtime.signature import Kernel, Signature, base_axis
 
 # An op lives as long as its library does.
-LIBRARY = torch.library.Library("lossdsl", "FRAGMENT")
+LIBRARY = torch.library.Library("lossdsl", "FRAGMENT")  # type: ignore[no-untyped-call]
 DTYPES = {"int": torch.int64, "bool": torch.bool}
 
 
 class Program:
     """One kernel of a loss, called with tensors by position.
 
-    Calling it runs the kernel at once; `through` goes by the dispatcher. Both give a tuple
-    with "grad.x" in the dtype of x, and both leave autocast aside.
+    Calling it runs the kernel at once; `through` goes by the dispatcher. Both give a
+    tuple with "grad.x" in the dtype of x, and both leave autocast aside.
     """
 
     def __init__(
@@ -35,7 +35,8 @@ class Program:
         self.rowwise = signature.rowwise
         self.function = function
         self.names = names = {arg: i for i, arg in enumerate(spec.args)}
-        axes = {s.name: s.axes for s in (*signature.inputs, *signature.params)}
+        axes = {s.name: s.axes for s in signature.inputs}
+        axes |= {s.name: s.axes for s in signature.params}
         axes |= {f"@grad.{name}": own for name, own in axes.items()}
         axes |= {"@rows": signature.batch, "@weight": signature.batch}
         self.axes = tuple(axes[arg] for arg in spec.args)
@@ -88,8 +89,8 @@ class Program:
             if self.spec.sizes:
                 args.append("SymInt[] sizes")
             outs = ", ".join(["Tensor"] * len(self.spec.outs))
-            LIBRARY.define(f"{name}({', '.join(args)}) -> ({outs})")
-            LIBRARY.impl(name, self._real, "CompositeExplicitAutograd")
+            LIBRARY.define(f"{name}({', '.join(args)}) -> ({outs})")  # type: ignore[no-untyped-call]
+            LIBRARY.impl(name, self._real, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
             torch.library.register_fake(f"lossdsl::{name}", self._fake, lib=LIBRARY)
             torch.library.register_vmap(f"lossdsl::{name}", self._vmap, lib=LIBRARY)
         return getattr(namespace, name).default
@@ -130,7 +131,7 @@ class Program:
         return outs[0] if len(outs) == 1 else tuple(outs)
 
     def register(self, following: Program | None, missing: str) -> None:
-        """Give the op a backward by the next program: for a use outside of `lane.py`."""
+        """Give the op a backward by the next program: for uses outside `lane.py`."""
 
         def setup(ctx: Any, inputs: Any, output: Any) -> None:
             tensors, ctx.sizes = self._split(inputs)
@@ -196,11 +197,11 @@ class Program:
             if first in own:
                 at = own.index(first)
                 if d is None:
-                    x = x.unsqueeze(at).expand(x.shape[:at] + (count,) + x.shape[at:])
+                    x = x.unsqueeze(at).expand((*x.shape[:at], count, *x.shape[at:]))
                 else:
                     x = x.movedim(d, at)
                 rows = count * x.shape[at + 1]
-                x = x.reshape(x.shape[:at] + (rows,) + x.shape[at + 2 :])
+                x = x.reshape((*x.shape[:at], rows, *x.shape[at + 2 :]))
             folded.append(x)
         outs = []
         for (_, own, _), out in zip(
@@ -208,7 +209,7 @@ class Program:
         ):
             at = own.index(first)
             rows = out.shape[at] // count
-            out = out.reshape(out.shape[:at] + (count, rows) + out.shape[at + 1 :])
+            out = out.reshape((*out.shape[:at], count, rows, *out.shape[at + 1 :]))
             outs.append(out.movedim(at, 0))
         return outs
 

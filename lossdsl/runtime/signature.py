@@ -44,9 +44,9 @@ class KernelSpec:
     """One function of the module: the names it takes and what it returns.
 
     `args` names inputs, params, the seeds "@rows" and "@weight" (cotangents of the
-    value's outputs) and "@grad.x" (of the gradient's); `outs` are (name, axes, dtype) of
-    "rows", "weight", "aux.x", "grad.x", "second.x"; dtype is real, int or bool. `sizes`
-    are axes that no tensor has, passed by keyword.
+    value's outputs) and "@grad.x" (of the gradient's); `outs` are (name, axes, dtype)
+    of "rows", "weight", "aux.x", "grad.x", "second.x"; dtype is real, int or bool.
+    `sizes` are axes that no tensor has, passed by keyword.
     """
 
     args: tuple[str, ...]
@@ -58,11 +58,12 @@ class KernelSpec:
 class Signature:
     """Everything that calling a loss needs to know.
 
-    `batch` are the axes of "rows"; () for a batch loss. `reduction` is the file's word for
-    the outermost reduction, or None for a batch loss or a map. `rowwise`: no row depends
-    on another, on its place or on how many there are. `pairwise`: a copy of a batch axis
-    is used, so that extra dimensions can't join the batch. `sizes` gives axes that
-    integer params set. `second_missing` says why there is no second derivative.
+    `batch` are the axes of "rows"; () for a batch loss. `reduction` is the file's word
+    for the outermost reduction, or None for a batch loss or a map. `rowwise`: no row
+    depends on another, on its place or on how many there are. `pairwise`: a copy of a
+    batch axis is used, so that extra dimensions can't join the batch. `sizes` gives
+    axes that integer params set. `second_missing` says why there is no second
+    derivative.
     """
 
     name: str
