@@ -130,6 +130,9 @@ def _axis_map(entry: Any) -> ast.AxisMap:
         return ast.AxisMap(entry, span=entry.span)
     if isinstance(entry, ast.Substitution) and isinstance(entry.value, ast.AxisRef):
         return ast.AxisMap(entry.axis, entry.value, span=entry.span)
+    if isinstance(entry, ast.Name):
+        fix = f"write `{entry.name[0].upper() + entry.name[1:]}`"
+        raise Mistake("E0108", "an axis starts with a capital letter", entry.span, "axes are capitals: N, C, K'", fix)
     fix = "write a capital name, as in `softmax[C](x)`"
     raise Mistake("E0125", "the brackets of a call hold axes", entry.span, "this isn't an axis", fix)
 
@@ -181,6 +184,11 @@ class Builder(Transformer[Token, Any]):
         text, span = str(token), span_of(token)
         if text in _CONSTANTS:
             raise Mistake("E0112", f"`{text}` is Python, not .loss", span, "not a value here", _CONSTANTS[text])
+        if text == "if":
+            fix = "write `(if … then … else …)`"
+            raise Mistake("E0121", "an `if` inside an operation needs brackets", span, "here", fix)
+        if text == "not":
+            raise Mistake("E0127", "`not` inside an operation needs brackets", span, "here", "write `(not …)`")
         if text[0].isupper():
             return axis_name(token)
         bare = text.rstrip("'")
@@ -289,7 +297,7 @@ class Builder(Transformer[Token, Any]):
 
     def default_draw(self, name: Token) -> Token:
         if str(name) not in DRAWS:
-            near = closest(str(name), DRAWS)
+            near = closest(str(name), DRAWS) or {"gauss": "normal", "randn": "normal", "rand": "uniform"}.get(str(name))
             fix = f"did you mean `{near}`?" if near else ""
             message = f"`{name}` is not a distribution: there are gumbel, uniform and normal"
             raise Mistake("E0123", message, span_of(name), "not a distribution", fix)

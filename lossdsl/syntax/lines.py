@@ -21,10 +21,10 @@ LARGEST = 64 * 1024  # bytes of a file
 
 _PIECE = re.compile(r'(?P<doc>""")|(?P<string>"[^"\n]*"?)|(?P<comment>#[^\n]*)|(?P<open>[(\[{])|(?P<close>[)\]}])|\n')
 _GOES_ON_AFTER = re.compile(
-    r"(?:[-+*/^<>,~]|[=!<>]=|=|\|>|(?<!\w)(?:and|or|not|if|then|else|where|weighted|in))\s*\Z",
+    r"(?:[-+*/^<>,~\\]|[=!<>]=|=|\|>|(?<!\w)(?:and|or|not|if|then|else|where|weighted|in))\s*\Z",
 )
 _GOES_ON_BEFORE = re.compile(
-    r"\|>|[-+*/^<>]|==|!=|(?:where|weighted|then|else|and|or|in)(?![\w'])(?!\s*=(?!=))",
+    r"\|>|[-+*/^<>]|==|!=|(?:where|weighted|then|else(?!\s*:)|and|or|in)(?![\w'])(?!\s*=(?!=))",
 )
 _BLANK = "\ufeff \t\r\f"
 _WORD = re.compile(r"[^\W\d]\w*'*")
@@ -166,6 +166,11 @@ def _give_up(text: str, rows: list[_Row], first: int, last: int) -> int:
         if _STARTS.match(text, rows[i].code_start):
             return i - 1
     return last
+
+
+def starts_statement(text: str, offset: int) -> bool:
+    """Whether what stands at an offset looks like the start of a statement."""
+    return _STARTS.match(text, offset) is not None
 
 
 def _first_word(text: str, row: _Row) -> str:

@@ -11,7 +11,7 @@ import re
 from lossdsl.source.diagnostic import Diagnostic, Label
 from lossdsl.source.text import Source, Span
 from lossdsl.syntax.habits import AT, ENDS, NEVER
-from lossdsl.syntax.lines import Line
+from lossdsl.syntax.lines import Line, starts_statement
 from lossdsl.syntax.odd import is_odd, odd_character
 
 _TEXTS = re.compile(r'"""[\s\S]*?(?:"""|\Z)|"[^"\n]*"?|#[^\n]*')
@@ -27,7 +27,7 @@ def explain_line(source: Source, line: Line, rule: str, at: int) -> list[Diagnos
     found = _never(masked, start)
     if found:
         return found
-    bracket = _brackets(source, line)
+    bracket = _swallowed(source, line, at) or _brackets(source, line)
     if bracket is not None:
         return [bracket]
     return [_at(code, masked, rule, min(max(at - start, 0), len(code)), start)]
@@ -55,6 +55,27 @@ def _words(match: re.Match[str]) -> dict[str, str]:
     return {k: v if len(v) <= 40 else v[:39] + "…" for k, v in found.items()}
 
 
+def _swallowed(source: Source, line: Line, at: int) -> Diagnostic | None:
+    """A bracket that is left open and closed by chance in a later statement: the parser stops where that begins."""
+    row = source.position(min(at, line.span.end))[0]
+    if row == source.position(line.span.start)[0] or not starts_statement(source.text, source.line_starts[row - 1]):
+        return None
+    opened: list[tuple[int, str]] = []
+    for offset, bracket in line.brackets:
+        if offset >= source.line_starts[row - 1]:
+            break
+        if bracket in _CLOSES:
+            opened.append((offset, bracket))
+        elif opened:
+            opened.pop()
+    return _never_closed(*opened[-1]) if opened else None
+
+
+def _never_closed(place: int, opener: str) -> Diagnostic:
+    label = Label(Span(place, place + 1), "opened here")
+    return Diagnostic("E0104", f"`{opener}` is never closed", (label,), f"close it with `{_CLOSES[opener]}`")
+
+
 def _brackets(source: Source, line: Line) -> Diagnostic | None:
     """The first bracket that is never closed, never opened, or closed by another shape."""
     opened: list[tuple[int, str]] = []
@@ -73,15 +94,13 @@ def _brackets(source: Source, line: Line) -> Diagnostic | None:
             message = f"`{opener}` is closed by `{bracket}`"
             return Diagnostic("E0104", message, labels, f"write `{_CLOSES[opener]}`")
     if opened:
-        place, opener = opened[-1]
-        label = Label(Span(place, place + 1), "opened here")
-        return Diagnostic("E0104", f"`{opener}` is never closed", (label,), f"close it with `{_CLOSES[opener]}`")
+        return _never_closed(*opened[-1])
     return None
 
 
 def _at(code: str, masked: str, rule: str, at: int, start: int) -> Diagnostic:
     before = masked[max(at - _BEFORE, 0) : at].replace("\n", " ")
-    after = masked[at:].replace("\n", " ")
+    after = code[at:].replace("\n", " ")
     for habit in AT:
         if habit.rules and rule not in habit.rules:
             continue
@@ -94,10 +113,10 @@ def _at(code: str, masked: str, rule: str, at: int, start: int) -> Diagnostic:
         return Diagnostic(habit.code, habit.message.format(**words), (label,), habit.fix.format(**words))
     if at >= len(code):
         label = Label(_mark(at, "", code, start), "ends here")
-        message = "a param has a default" if rule == "param" else "the statement ends too early"
         if rule == "param" and "=" not in masked:
-            return Diagnostic("E0139", message, (label,), "write `param name = 1`")
-        fix = "" if re.search(r"[-+*/^<>=,]\s*\Z|\b(?:and|or|not)\s*\Z", masked) else ENDS.get(rule, "")
+            return Diagnostic("E0139", "a param has a default", (label,), "write `param name = 1`")
+        open_end = re.search(r"(?:[-+*/^<>=,]+|\|>|\b(?:and|or|not))\s*\Z", masked)
+        fix = f"a value must follow `{open_end.group().strip()}`" if open_end else ENDS.get(rule, "")
         return Diagnostic("E0126", "the statement ends too early", (label,), fix)
     found = re.match(r"\w{1,40}'*|\S", code[at:])
     what = found.group() if found else code[at]

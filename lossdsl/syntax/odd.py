@@ -31,7 +31,7 @@ def odd_character(letter: str, offset: int) -> Diagnostic:
         fix = f"write `{instead}`"
     elif letter in _OTHER:
         fix = _OTHER[letter]
-    elif letter.isspace() or not letter.isprintable():
+    elif letter.isspace():
         fix = "write a plain space"
     elif letter.isnumeric():
         fix = "write an index with plain digits, as in `x1`, and a power as in `x^2`"

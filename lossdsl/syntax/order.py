@@ -10,7 +10,7 @@ from lossdsl.source.suggest import closest
 from lossdsl.source.text import Source, Span
 from lossdsl.syntax import ast
 from lossdsl.syntax.lines import Line
-from lossdsl.syntax.words import AFTER, BODY, HEAD, PARTS
+from lossdsl.syntax.words import AFTER, BODY, HEAD, PARTS, RESERVED
 
 _ASSIGNS = re.compile(r"[^\W\d]\w*'*\s*=")
 _FOREIGN = {
@@ -30,10 +30,13 @@ _FOREIGN = {
     "del": "names are not deleted",
     "pass": "leave the line out",
     "raise": "nothing can fail at run time",
+    "if": "a choice is a value: `x = if … then … else …`",
+    "elif": "a choice is a value: `x = if … then … else …`",
+    "else": "a choice is a value: `x = if … then … else …`",
 }
 _RULES = {"loss": "loss_head", "map": "map_head", "def": "def_", "return": "return_"}
 # After one of these, a missing `return` may be a consequence.
-_MAY_BE_RETURN = {"E0101", "E0102", "E0105", "E0112", "E0116"}
+_MAY_BE_RETURN = {"E0101", "E0102", "E0105", "E0112", "E0116", "E0132"}
 # The order of statements within the head, and of the parts.
 _RANK = {"loss_head": 0, "map_head": 0, "alias": 1, "docstring": 2, "cite": 3, "tags": 4, "assign": 20}
 
@@ -52,7 +55,8 @@ def rule_of(source: Source, line: Line) -> str | Diagnostic:
     span = Span(line.span.start, line.span.start + max(len(word), 1))
     if word in _FOREIGN:
         label = Label(span, "not a statement of the language")
-        return Diagnostic("E0112", f"`{word}` is Python, not .loss", (label,), _FOREIGN[word])
+        what = "starts no statement" if word in RESERVED else "is Python, not .loss"
+        return Diagnostic("E0112", f"`{word}` {what}", (label,), _FOREIGN[word])
     near = closest(word, PARTS) if word and not text[len(word) :].lstrip().startswith(("[", "(", ".")) else None
     if near:
         label = Label(span, "no statement starts with this word")

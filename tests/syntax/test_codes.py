@@ -28,10 +28,8 @@ def test_example_produces_its_code_and_no_other(code: str) -> None:
 def test_record_is_whole(code: str) -> None:
     record = all_codes()[code]
     assert re.fullmatch(r"[EW]\d{4}", code)
-    assert record.title[0] not in "AEIOT" or record.title.startswith("`")
-    assert record.reason.endswith((".", "`"))
-    assert record.fix.endswith((".", "`", "?"))
-    assert record.example
+    assert all(text.strip() for text in (record.title, record.reason, record.example, record.fix))
+    assert not record.title.endswith(".")
 
 
 def test_every_code_raised_by_the_syntax_has_a_record() -> None:

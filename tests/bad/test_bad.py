@@ -1,0 +1,47 @@
+"""Files that are wrong, with everything a user is told about them, to the letter.
+
+Each `*.loss` here (in any folder below this one) has its whole rendered output beside it as `*.txt`. A new file joins
+by being there; `LOSSDSL_UPDATE_GOLDEN=1 pytest tests/bad` writes the texts, which are read before they are committed.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lossdsl.check.check import check
+from lossdsl.plugins import discover
+from lossdsl.source.diagnostic import Diagnostic, DiagnosticError
+from lossdsl.source.render import render_terminal
+from lossdsl.source.text import Source
+from lossdsl.syntax import parse
+
+HERE = Path(__file__).parent
+FILES = sorted(HERE.rglob("*.loss"))
+UPDATE = os.environ.get("LOSSDSL_UPDATE_GOLDEN") == "1"
+
+
+def diagnostics(source: Source) -> tuple[Diagnostic, ...]:
+    """What is wrong with a file: its errors, or its warnings if it has none."""
+    try:
+        return check(parse(source), source, discover({})).warnings
+    except DiagnosticError as error:
+        return error.diagnostics
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(HERE).with_suffix("").as_posix())
+def test_rendered_output(path: Path) -> None:
+    source = Source(path.name, path.read_text(encoding="utf-8"))
+    rendered = render_terminal(source, diagnostics(source))
+    golden = path.with_suffix(".txt")
+    if UPDATE:
+        golden.write_text(rendered, encoding="utf-8")
+    assert rendered, "nothing is wrong with this file"
+    assert golden.exists(), "LOSSDSL_UPDATE_GOLDEN=1 writes it"
+    assert rendered == golden.read_text(encoding="utf-8")
+
+
+def test_no_text_without_its_file() -> None:
+    assert {p.with_suffix("") for p in HERE.rglob("*.txt")} == {p.with_suffix("") for p in FILES}
