@@ -1,0 +1,1 @@
+"""Fused C++ kernels for losses of lossdsl on the CPU."""

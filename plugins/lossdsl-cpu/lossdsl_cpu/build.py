@@ -1,0 +1,93 @@
+"""From C++ text to a shared library, by the system's compiler, once for each text, compiler and CPU.
+
+Part of the run time of generated modules: imports nothing of lossdsl.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from lossdsl_cpu.cache import folder, publish
+
+ABI = 1  # of `run` and its packed arguments; part of every key
+OPTIMISE = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
+FLAGS = ("-std=gnu++17", *OPTIMISE, "-fopenmp", "-fPIC", "-shared", "-w")
+# Never -ffast-math: linked into a library it sets flush-to-zero for the whole process.
+
+
+class CompilerError(RuntimeError):
+    """There is no C++ compiler, or it did not take the text."""
+
+
+def compiler() -> str:
+    """The path of the C++ compiler: `CXX`, g++, c++ or clang++; CompilerError if there is none."""
+    asked = os.environ.get("CXX")
+    for name in [asked] if asked else ["g++", "c++", "clang++"]:
+        path = shutil.which(name)
+        if path:
+            return path
+    looked = f"CXX={asked}" if asked else "g++, c++ and clang++"
+    raise CompilerError(f"no C++ compiler was found (looked for {looked}); install g++, or set CXX to one")
+
+
+@functools.lru_cache(maxsize=8)
+def version(path: str) -> str:
+    """What the compiler says of itself."""
+    try:
+        shown = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CompilerError(f"{path} --version: {error}") from error
+    if shown.returncode:
+        raise CompilerError(f"{path} --version: {shown.stderr.strip()}")
+    return shown.stdout.splitlines()[0] if shown.stdout else ""
+
+
+@functools.lru_cache(maxsize=1)
+def processor() -> str:
+    """What -march=native depends on: the machine's architecture and the CPU's list of features."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            for line in file:
+                if line.startswith(("flags", "Features")):
+                    return platform.machine() + " " + " ".join(sorted(line.split(":", 1)[1].split()))
+    except OSError:
+        pass  # no /proc: what platform knows has to do
+    return f"{platform.machine()} {platform.processor()}"
+
+
+def stamp(path: str) -> str:
+    """A compiler by its path and file, which changes when it is replaced: asked for at every load, so it's quick."""
+    found = os.stat(path)
+    return f"{os.path.realpath(path)} {found.st_size} {found.st_mtime_ns}"
+
+
+def key(text: str, macros: Sequence[str]) -> str:
+    """The name of what this text becomes here."""
+    parts = (str(ABI), text, " ".join(macros), " ".join(FLAGS), stamp(compiler()), processor())
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+def library(text: str, macros: Sequence[str], keep: Path | None = None) -> Path:
+    """The shared library of this text, compiled now if it never was; CompilerError with the compiler's words if it
+    can't be."""
+    target = (keep or folder()) / f"{key(text, macros)}.so"
+    if not target.exists():
+        publish(target, functools.partial(_compile, text, tuple(macros)))
+    return target
+
+
+def _compile(text: str, macros: tuple[str, ...], output: Path) -> None:
+    command = [compiler(), *FLAGS, *(f"-D{m}" for m in macros), "-x", "c++", "-", "-o", str(output)]
+    try:
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=300)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CompilerError(f"{command[0]}: {error}") from error
+    if done.returncode:
+        raise CompilerError(f"{' '.join(command)} failed ({version(command[0])}):\n{done.stderr.strip()}")

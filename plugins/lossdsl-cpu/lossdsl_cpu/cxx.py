@@ -1,0 +1,193 @@
+"""Names and expressions in C++."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from lossdsl.backends.api import NotSupportedError, Operand
+
+INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">"}
+INFIX |= {"ge": ">=", "and": "&&", "or": "||"}
+COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
+LOGIC = {"and", "or", "not"}
+NUMBERS = {"add", "sub", "mul"}  # whole of whole numbers
+GENERIC = {"maximum", "minimum", "clip", "relu", "mod", "mulz", "abs", "sign", "neg"}  # of either kind
+CALLS = {name: name for name in ("maximum", "minimum", "clip", "relu", "sign", "mulz", "exp", "log", "expm1", "log1p")}
+CALLS |= {name: name for name in ("sqrt", "sin", "cos", "tan", "acos", "asin", "atan", "tanh", "sigmoid", "softplus")}
+CALLS |= {name: name for name in ("erf", "lgamma", "digamma", "trigamma", "tetragamma", "floor", "logaddexp")}
+CALLS |= {name: name for name in ("log1mexp", "expm1mx", "log1pmx", "expsub", "pow", "isfinite")}
+CALLS |= {"abs": "absolute", "round": "nearest", "mod": "modulo"}
+COSTLY = {"exp", "log", "expm1", "log1p", "sin", "cos", "tan", "acos", "asin", "atan", "tanh", "sigmoid", "softplus"}
+COSTLY |= {"erf", "lgamma", "digamma", "trigamma", "tetragamma", "logaddexp", "log1mexp", "expm1mx", "log1pmx"}
+COSTLY |= {"expsub", "pow"}
+TYPES = {"real": "R", "int": "long", "bool": "bool"}
+
+_KEYWORDS = frozenset(
+    [
+        "alignas",
+        "alignof",
+        "and",
+        "asm",
+        "auto",
+        "bool",
+        "break",
+        "case",
+        "catch",
+        "char",
+        "class",
+        "const",
+        "constexpr",
+        "continue",
+        "decltype",
+        "default",
+        "delete",
+        "do",
+        "double",
+        "else",
+        "enum",
+        "explicit",
+        "export",
+        "extern",
+        "false",
+        "float",
+        "for",
+        "friend",
+        "goto",
+        "if",
+        "inline",
+        "int",
+        "long",
+        "mutable",
+        "namespace",
+        "new",
+        "not",
+        "operator",
+        "or",
+        "private",
+        "protected",
+        "public",
+        "register",
+        "return",
+        "short",
+        "signed",
+        "sizeof",
+        "static",
+        "struct",
+        "switch",
+        "template",
+        "this",
+        "throw",
+        "true",
+        "try",
+        "typedef",
+        "typeid",
+        "typename",
+        "union",
+        "unsigned",
+        "using",
+        "virtual",
+        "void",
+        "volatile",
+        "while",
+        "xor",
+        "std",
+        "k",
+        "R",
+        "run",
+        "tile",
+        "lane",
+        "row",
+        "own",
+        "bits",
+        "split",
+        "put",
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """An expression and its dtype; `index`: it is an axis' index, which fits 32 bits."""
+
+    text: str
+    dtype: str
+    index: bool = False
+
+
+Names = Mapping[str, Term]
+
+
+def identifier(name: str) -> str:
+    """A C++ name for a name of the program; different ones stay different."""
+    plain = name.replace("@", "seed_").replace("'", "1").replace(".", "_")
+    plain = re.sub(r"\W", lambda m: f"_{ord(m[0]):x}_", plain)
+    if plain[0].isdigit():
+        plain = f"v{plain}"
+    return plain + "_" if plain in _KEYWORDS or plain in CALLS.values() or plain.startswith("_") else plain
+
+
+def constant(x: Any, dtype: str) -> Term:
+    """A number of the program as a literal of this dtype ("number": whole where it is)."""
+    if isinstance(x, bool):
+        text = "true" if x else "false"
+        return Term(
+            text if dtype in ("bool", "number") else "R(1)" if x else "R(0)", "bool" if dtype != "real" else "real"
+        )
+    whole = isinstance(x, Fraction | int) and Fraction(x).denominator == 1
+    if dtype in ("int", "number") and whole:
+        return Term(f"{int(x)}L" if abs(int(x)) > 2**31 - 1 else f"{int(x)}", "int", abs(int(x)) < 2**31)
+    value = float(x)
+    if math.isnan(value):
+        return Term("lim<R>::nan", "real")
+    if math.isinf(value):
+        return Term("lim<R>::inf" if value > 0 else "-lim<R>::inf", "real")
+    return Term(f"R({value:g})" if float(f"{value:g}") == value else f"R({value!r})", "real")
+
+
+def operand(x: Operand, names: Names, dtype: str = "number") -> Term:
+    """The term of a value's name or of a constant."""
+    return names[x] if isinstance(x, str) else constant(x, dtype)
+
+
+def real(t: Term) -> str:
+    """The term as a real number."""
+    if t.dtype == "real":
+        return t.text
+    if re.fullmatch(r"-?\d+", t.text):
+        return f"R({t.text})"
+    return f"(R)({t.text})" if " " in t.text else f"(R){t.text}"
+
+
+def expression(op: str, args: Sequence[Operand], names: Names, dtype: str) -> str:
+    """A primitive of operands, as C++ of the result's dtype."""
+    terms = [operand(a, names) for a in args]
+    if op == "select":
+        condition, yes, no = terms
+        pick = real if dtype == "real" else lambda t: t.text
+        return f"{condition.text} ? {pick(yes)} : {pick(no)}"
+    if op in LOGIC:
+        if op == "not":
+            return f"!{terms[0].text}"
+        return f"{terms[0].text} {INFIX[op]} {terms[1].text}"
+    if op in COMPARISONS:
+        whole = all(t.dtype != "real" for t in terms)
+        left, right = (t.text if whole else real(t) for t in terms)
+        return f"{left} {INFIX[op]} {right}"
+    whole = dtype != "real" and all(t.dtype != "real" for t in terms)
+    if op in NUMBERS:
+        left, right = (t.text if whole else real(t) for t in terms)
+        return f"{left} {INFIX[op]} {right}"
+    if op == "div":
+        return f"{real(terms[0])} / {real(terms[1])}"
+    if op == "neg":
+        return f"-{terms[0].text if whole else real(terms[0])}"
+    if op not in CALLS:
+        raise NotSupportedError(f"the primitive {op!r}")
+    spelled = [f"(long){t.text}" if whole else real(t) for t in terms]
+    call = f"{CALLS[op]}({', '.join(spelled)})"
+    return f"(long){call}" if dtype == "int" and not whole else call

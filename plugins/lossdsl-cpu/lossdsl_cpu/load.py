@@ -1,0 +1,129 @@
+"""Kernels at run time: built for the dtypes that come, loaded through ctypes, called with one packed array.
+
+Part of the run time of generated modules: imports nothing of lossdsl.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Sequence
+
+# torch before any kernel, so that the kernels' OpenMP is the one torch has loaded, and both share its threads.
+import torch
+from torch import Tensor
+
+from lossdsl_cpu import math_cpp, special_cpp, support_cpp
+from lossdsl_cpu.build import library
+
+HEADERS = "".join(f"#include <{name}>\n" for name in ("cmath", "cstdlib", "limits", "new", "vector"))
+PRELUDE = f"{HEADERS}namespace own {{\n{math_cpp.TEXT}{special_cpp.TEXT}{support_cpp.TEXT}}}\n"
+TYPES = {
+    torch.float32: "float",
+    torch.float64: "double",
+    torch.bfloat16: "bf16",
+    torch.float16: "f16",
+    torch.int64: "long",
+    torch.int32: "int",
+    torch.int16: "short",
+    torch.int8: "signed char",
+    torch.uint8: "unsigned char",
+    torch.bool: "bool",
+}
+HUGE = 4 << 20  # bytes from which fresh memory is asked for in huge pages
+PAGE = 2 << 20
+MADV_HUGEPAGE = 14
+
+
+class Variant:
+    """A kernel for one choice of dtypes. `real` is the dtype of its arithmetic."""
+
+    __slots__ = ("real", "run")
+
+    def __init__(self, real: torch.dtype, run: Callable[..., None]) -> None:
+        self.real = real
+        self.run = run
+
+
+class Kernel:
+    """One program's C++ text; `variant` gives it for the dtypes of a call, in the order of the arguments.
+
+    `reals` are the places of real inputs, which decide the arithmetic: double if one is, else float. `outs` are the
+    macros of the results' types with the place of the argument whose dtype they take, or "real", "int", "bool".
+    """
+
+    def __init__(
+        self, text: str, args: Sequence[str], reals: Sequence[int], outs: Sequence[tuple[str, int | str]]
+    ) -> None:
+        self.text = text
+        self.args = tuple(args)
+        self.reals = tuple(reals)
+        self.outs = tuple(outs)
+        self._variants: dict[tuple[torch.dtype, ...], Variant] = {}
+        self._lock = threading.Lock()
+
+    def variant(self, *dtypes: torch.dtype) -> Variant:
+        """The kernel for these dtypes, built and loaded at its first use."""
+        found = self._variants.get(dtypes)
+        if found is None:
+            with self._lock:
+                found = self._variants.get(dtypes)
+                if found is None:
+                    found = self._variants[dtypes] = self._load(dtypes)
+        return found
+
+    def macros(self, dtypes: Sequence[torch.dtype]) -> list[str]:
+        """The definitions that make the text a kernel for these dtypes; TypeError for one that it has no type for."""
+        for name, dtype in zip(self.args, dtypes, strict=True):
+            if dtype not in TYPES:
+                raise TypeError(f"{name}: no kernel for {dtype}")
+        names = [TYPES[d] for d in dtypes]
+        real = TYPES[self.real(dtypes)]
+        found = [f"R_T={real}", *(f"T_{arg}={name}" for arg, name in zip(self.args, names, strict=True))]
+        for out, source in self.outs:
+            name = names[source] if isinstance(source, int) else {"real": real, "int": "long", "bool": "bool"}[source]
+            found.append(f"T_{out}={name}")
+        return found
+
+    def real(self, dtypes: Sequence[torch.dtype]) -> torch.dtype:
+        return torch.float64 if any(dtypes[i] == torch.float64 for i in self.reals) else torch.float32
+
+    def _load(self, dtypes: tuple[torch.dtype, ...]) -> Variant:
+        function = ctypes.CDLL(str(library(PRELUDE + self.text, self.macros(dtypes)))).run
+        function.restype = None
+        long = ctypes.c_long
+
+        def run(*numbers: int) -> None:
+            function((long * len(numbers))(*numbers))
+
+        return Variant(self.real(dtypes), run)
+
+
+def fresh(like: Tensor) -> Tensor:
+    """Memory for a result of this tensor's shape, dtype and order of dimensions; in huge pages where it is large, since
+    a page fault for every 4 KiB costs more than the kernel."""
+    out = torch.empty_like(like)
+    size = out.numel() * out.element_size()
+    if size >= HUGE and _madvise is not None:
+        start = -(-out.data_ptr() // PAGE) * PAGE
+        _madvise(ctypes.c_void_p(start), ctypes.c_size_t((out.data_ptr() + size - start) // PAGE * PAGE), MADV_HUGEPAGE)
+    return out
+
+
+def on_cpu(*tensors: Tensor) -> None:
+    """TypeError for a tensor elsewhere: its address would mean nothing here."""
+    for x in tensors:
+        if not x.is_cpu:
+            raise TypeError(f"this loss was built for the CPU, but a tensor is on {x.device}")
+
+
+def _system_call(name: str) -> Callable[..., int] | None:
+    """A function of the C library, if it's there (elsewhere than on Linux it may not be)."""
+    try:
+        found: Callable[..., int] = getattr(ctypes.CDLL(None), name)
+    except (AttributeError, OSError, TypeError):
+        return None
+    return found
+
+
+_madvise = _system_call("madvise")

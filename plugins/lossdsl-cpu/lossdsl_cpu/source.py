@@ -1,0 +1,57 @@
+"""A KernelProgram as the text of one C++ file: what its tensors are, and one function that runs it."""
+
+from __future__ import annotations
+
+from lossdsl.backends.api import Buffer, KernelProgram
+from lossdsl_cpu.cxx import identifier
+from lossdsl_cpu.nest import Nest, block, count, extent
+
+
+def tensors(program: KernelProgram) -> list[Buffer]:
+    """The buffers that a call passes: ins and params, then outs."""
+    return [b for b in program.buffers if b.role in ("in", "param")] + [b for b in program.buffers if b.role == "out"]
+
+
+def element_type(b: Buffer) -> str:
+    """The macro that names the type of a buffer's elements."""
+    return f"T_{identifier(b.name)}"
+
+
+def source(program: KernelProgram) -> str:
+    """The C++ text after the prelude; macros R_T and T_<buffer> name its types."""
+    lines = ["namespace own {", "typedef R_T R;", "", "struct Call {"]
+    for axis in program.axes:
+        lines.append(f"  long {extent(axis)};")
+    for b in tensors(program):
+        const = "" if b.role == "out" else "const "
+        strides = "".join(f", {identifier(b.name)}_{identifier(a)}" for a in b.axes)
+        lines.append(f"  {const}{element_type(b)} *{identifier(b.name)};")
+        if strides:
+            lines.append(f"  long {strides[2:]};")
+    for b in program.buffers:
+        if b.role == "scratch":
+            kind = {"real": "R", "int": "long", "bool": "bool"}[b.dtype]
+            lines.append(f"  {kind} *{identifier(b.name)};")
+            if b.axes:
+                lines.append("  long " + ", ".join(f"{identifier(b.name)}_{identifier(a)}" for a in b.axes) + ";")
+    lines += ["};", "", f"// {program.name}", 'extern "C" void run(const long *a) {', "  Arena arena;", "  Call k;"]
+    place = 0
+    for axis in program.axes:
+        lines.append(f"  k.{extent(axis)} = a[{place}];")
+        place += 1
+    for b in tensors(program):
+        const = "" if b.role == "out" else "const "
+        lines.append(f"  k.{identifier(b.name)} = ({const}{element_type(b)} *)a[{place}];")
+        place += 1
+        for axis in b.axes:
+            lines.append(f"  k.{identifier(b.name)}_{identifier(axis)} = a[{place}];")
+            place += 1
+    for b in program.buffers:
+        if b.role == "scratch":
+            kind = {"real": "R", "int": "long", "bool": "bool"}[b.dtype]
+            lines.append(f"  k.{identifier(b.name)} = arena.raw<{kind}>({count(b.axes)});")
+            for j, axis in enumerate(b.axes):
+                lines.append(f"  k.{identifier(b.name)}_{identifier(axis)} = {count(b.axes[j + 1 :])};")
+    nest = Nest(program)
+    block(nest, program.body)
+    return "\n".join([*lines, *nest.lines, "}", "}  // namespace own"]) + "\n"

@@ -1,0 +1,137 @@
+"""Elements, states of reductions and memory in C++: part of every kernel."""
+
+TEXT = r"""
+// Tensors' elements as the arithmetic's, and back with one rounding.
+struct bf16 { unsigned short u; };
+struct f16 { unsigned short u; };
+static inline unsigned ubits(float x) { return (unsigned)bits(x); }
+static inline float as_float(float x) { return x; }
+static inline double as_float(double x) { return x; }
+static inline double as_float(long x) { return (double)x; }
+static inline float as_float(bf16 x) { return from_bits((int)((unsigned)x.u << 16)); }
+static inline float as_float(f16 x) {
+  unsigned s = (unsigned)(x.u & 0x8000) << 16, e = (unsigned)(x.u & 0x7fff) << 13;
+  float v = from_bits((int)e) * 0x1p112f;
+  unsigned w = e >= 0x0f800000u ? e | 0x7f800000u : ubits(v);
+  return from_bits((int)(w | s));
+}
+template <class R> static inline void put(R x, float *p) { *p = (float)x; }
+template <class R> static inline void put(R x, double *p) { *p = (double)x; }
+template <class R> static inline void put(R y, bf16 *p) {
+  float x = (float)y;
+  unsigned u = ubits(x), r = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+  p->u = (unsigned short)(x != x ? 0x7fc0u : r);
+}
+template <class R> static inline void put(R y, f16 *p) {
+  float x = (float)y;
+  unsigned u = ubits(x), s = (u >> 16) & 0x8000u;
+  u &= 0x7fffffffu;
+  unsigned normal = (u + 0xfffu + ((u >> 13) & 1u) - (112u << 23)) >> 13;
+  unsigned small = ubits(from_bits((int)u) + 0.5f) - ubits(0.5f);
+  unsigned h = u < 0x38800000u ? small : normal;
+  h = u >= 0x477ff000u ? 0x7c00u : h;
+  h = u > 0x7f800000u ? 0x7e00u : h;
+  p->u = (unsigned short)(h | s);
+}
+template <class R> static inline void put(R x, long *p) { *p = (long)x; }
+template <class R> static inline void put(R x, bool *p) { *p = x != 0; }
+
+// States of reductions. Sums of floats are carried in double; merge is associative, and called in a fixed order.
+template <class R> struct Sum {
+  double v = 0;
+  void add(R x) { v += (double)x; }
+  void merge(const Sum &o) { v += o.v; }
+  R result() const { return (R)v; }
+};
+template <> struct Sum<long> {
+  long v = 0;
+  void add(long x) { v += x; }
+  void merge(const Sum &o) { v += o.v; }
+  long result() const { return v; }
+};
+template <class R> struct Prod {
+  double v = 1;
+  void add(R x) { v *= (double)x; }
+  void merge(const Prod &o) { v *= o.v; }
+  R result() const { return (R)v; }
+};
+template <class R> struct Max {
+  R v = std::numeric_limits<R>::has_infinity ? -std::numeric_limits<R>::infinity() : std::numeric_limits<R>::lowest();
+  void add(R x) { v = maximum(v, x); }
+  void merge(const Max &o) { add(o.v); }
+  R result() const { return v; }
+};
+template <class R> struct Min {
+  R v = std::numeric_limits<R>::has_infinity ? std::numeric_limits<R>::infinity() : std::numeric_limits<R>::max();
+  void add(R x) { v = minimum(v, x); }
+  void merge(const Min &o) { add(o.v); }
+  R result() const { return v; }
+};
+template <class R> struct Ties {
+  R v = -lim<R>::inf;
+  long n = 0;
+  void add(R x) { merge(Ties{x, 1}); }
+  void merge(const Ties &o) {
+    n = v > o.v ? n : o.v > v ? o.n : n + o.n;
+    v = maximum(v, o.v);
+  }
+};
+template <class R> struct Argmax {
+  R v = -lim<R>::inf;
+  long at = 2147483647;
+  void add(R x, long i) { merge(Argmax{x, i}); }
+  void merge(const Argmax &o) {
+    at = o.v > v ? o.at : o.v == v && o.at < at ? o.at : at;
+    v = maximum(v, o.v);
+  }
+  long result() const { return at; }
+};
+// log-sum-exp: the maximum m and the sum of exp(x - m) less the term of one maximum, so that no digit of it is lost
+// next to 1. A range in which a new maximum appears hands the old range over as an ordinary term.
+template <class R> struct Lse {
+  R m = -lim<R>::inf;
+  double rest = -1;
+  void add(R x) {
+    if (x > m) merge(Lse{x, 0});
+    else if (!(x == -lim<R>::inf)) rest += (double)exp(x - m);
+  }
+  void merge(const Lse &o) {
+    if (o.m > m) {
+      rest = (rest + 1) * exp((double)m - (double)o.m) + o.rest;
+      m = o.m;
+    } else if (o.m == m && m != -lim<R>::inf) {
+      rest += o.rest + 1;
+    } else if (o.m > -lim<R>::inf || o.rest != -1) {
+      rest += o.m == -lim<R>::inf ? o.rest + 1 : (o.rest + 1) * exp((double)o.m - (double)m);
+    }
+  }
+  R top() const { return m == -lim<R>::inf ? R(0) : m; }
+  R others() const { return (R)rest; }
+};
+
+// Memory of one call, freed at its end
+struct Arena {
+  std::vector<void *> held;
+  template <class T> T *get(long n) {
+    void *p = std::aligned_alloc(64, (n * sizeof(T) + 63) / 64 * 64 + 64);
+    if (!p) throw std::bad_alloc();
+    held.push_back(p);
+    T *q = (T *)p;
+    for (long i = 0; i < n; ++i) new (q + i) T();
+    return q;
+  }
+  template <class T> T *raw(long n) {
+    void *p = std::aligned_alloc(64, (n * sizeof(T) + 63) / 64 * 64 + 64);
+    if (!p) throw std::bad_alloc();
+    held.push_back(p);
+    return (T *)p;
+  }
+  ~Arena() { for (void *p : held) std::free(p); }
+};
+// Rows are split into blocks by their number alone, so that no result depends on the number of threads.
+static inline long block_count(long rows, long state) {
+  long most = state > 0 ? (1L << 20) / state : 64;
+  most = most > 64 ? 64 : most < 1 ? 1 : most;
+  return rows < most ? (rows < 1 ? 1 : rows) : most;
+}
+"""

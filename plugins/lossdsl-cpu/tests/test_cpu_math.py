@@ -1,0 +1,114 @@
+"""The polynomials against numpy in double (for floats) and in long double (for doubles), over dense samples."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from lossdsl_cpu.build import library
+from lossdsl_cpu.load import PRELUDE
+
+BOUNDS = {"exp": (1.1, 1.3), "exp_neg": (1.1, 1.3), "expm1": (1.7, 1.9), "log": (1.0, 1.0), "log1p": (1.5, 1.5)}
+EXACT = {"exp": np.exp, "exp_neg": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p}
+LOOP = """
+namespace own {
+extern "C" void run(const long *a) {
+  const R_T *x = (const R_T *)a[1];
+  R_T *y = (R_T *)a[2];
+  #pragma omp simd
+  for (long i = 0; i < a[0]; ++i) y[i] = F(x[i]);
+}
+}
+"""
+
+
+def own(name: str, x: np.ndarray) -> np.ndarray:
+    real = "float" if x.dtype == np.float32 else "double"
+    function = ctypes.CDLL(str(library(PRELUDE + LOOP, [f"R_T={real}", f"F={name}"]))).run
+    x, y = np.ascontiguousarray(x), np.empty_like(x)
+    function((ctypes.c_long * 3)(x.size, x.ctypes.data, y.ctypes.data))
+    return y
+
+
+def samples(name: str) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    near = np.concatenate([rng.normal(size=500_000), rng.normal(size=300_000) * 1e-3])
+    tiny = np.exp(np.linspace(-103, 88.7, 700_001))
+    return {
+        "exp": np.concatenate([np.linspace(-104, 88.7, 1_500_001), near]),
+        "exp_neg": -np.abs(np.concatenate([np.linspace(-104, 0, 1_500_001), near])),
+        "expm1": np.concatenate([np.linspace(-30, 88.7, 1_000_001), near]),
+        "log": np.concatenate([tiny, np.linspace(0.5, 2, 1_000_001)]),
+        "log1p": np.concatenate([np.linspace(-0.9999, 3, 1_000_001), tiny, -np.exp(np.linspace(-100, -1e-7, 700_001))]),
+    }[name]
+
+
+def ulps(found: np.ndarray, exact: np.ndarray, kind: type) -> float:
+    with np.errstate(over="ignore"):
+        size = np.spacing(np.abs(exact).astype(kind)).astype(exact.dtype)
+    differ = np.abs(found.astype(exact.dtype) - exact) / size
+    return float(np.nanmax(np.where(np.isinf(size), 0, differ)))
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_float_errors(name: str) -> None:
+    x = samples(name).astype(np.float32)
+    exact = EXACT[name](x.astype(np.float64))
+    keep = np.abs(exact) < np.finfo(np.float32).max
+    assert ulps(own(name, x)[keep], exact[keep], np.float32) <= BOUNDS[name][0]
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_double_errors(name: str) -> None:
+    x = samples(name)[::3]
+    assert ulps(own(name, x), EXACT[name](x.astype(np.longdouble)), np.float64) <= BOUNDS[name][1]
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("name", [n for n in BOUNDS if n != "exp_neg"])
+def test_special_values(name: str, kind: type) -> None:
+    least = np.nextafter(kind(0), kind(1))
+    x = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1, -1, least, -least, -2, 1e30, -1e30, 2**-130], kind)
+    with np.errstate(all="ignore"):
+        wanted = EXACT[name](x)
+    np.testing.assert_allclose(own(name, x), wanted, rtol=4e-7 if kind == np.float32 else 1e-15)
+
+
+def test_exp_of_denormal_results() -> None:
+    x = np.linspace(-104.5, -87, 100_001).astype(np.float32)
+    exact = np.exp(x.astype(np.float64))
+    for name in ("exp", "exp_neg"):
+        assert np.abs(own(name, x) - exact).max() <= 1.01 * 2.0**-149 + 1.2e-7 * 2.0**-126
+
+
+@pytest.mark.parametrize("kind", ["bf16", "f16"])
+def test_halves_round_once(kind: str) -> None:
+    """Every half comes back as it was, and every float goes to the nearest half, ties to even."""
+    import torch
+
+    text = """
+namespace own {
+extern "C" void run(const long *a) {
+  const float *x = (const float *)a[1];
+  H *h = (H *)a[2];
+  float *y = (float *)a[3];
+  #pragma omp simd
+  for (long i = 0; i < a[0]; ++i) put(x[i], h + i);
+  #pragma omp simd
+  for (long i = 0; i < a[0]; ++i) y[i] = as_float(h[i]);
+}
+}
+"""
+    function: Callable[..., None] = ctypes.CDLL(str(library(PRELUDE + text, [f"H={kind}"]))).run
+    dtype = torch.bfloat16 if kind == "bf16" else torch.float16
+    every = torch.arange(-(2**15), 2**15, dtype=torch.int32).to(torch.int16).view(dtype).float()
+    torch.manual_seed(0)
+    bits = torch.randint(-(2**31), 2**31 - 1, (400_000,), dtype=torch.int64).to(torch.int32).view(torch.float32)
+    midway = (every[:-1] + every[1:]) / 2
+    x = torch.cat([every, midway, bits, torch.randn(100_000) * 1e-6, torch.tensor([65519.9, 65520.0, 1e-8, 2.0**-25])])
+    h, y = torch.empty(x.numel(), dtype=dtype), torch.empty(x.numel())
+    function((ctypes.c_long * 4)(x.numel(), x.data_ptr(), h.data_ptr(), y.data_ptr()))
+    torch.testing.assert_close(h.float(), x.to(dtype).float(), rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(y, h.float(), rtol=0, atol=0, equal_nan=True)
