@@ -73,10 +73,16 @@ def moved(scope: Scope, axis: str, by: int) -> str | None:
                 target = lookup(scope, copy + "'" * by)
                 assert target is not None
                 return target[images.index(axis)]
-            if copy != name and name not in scope.plain and copy + "'" not in scope.copies:
+            owner = _owner(scope, name)
+            if name not in owner.plain and copy + "'" not in owner.copies:
                 break  # don't give out copies only to look at them
             copy += "'"
     return None
+
+
+def _owner(scope: Scope, base: str) -> Scope:
+    """The scope in which a base name stands for something."""
+    return scope if base in scope.axes or scope.parent is None else _owner(scope.parent, base)
 
 
 def fresh_copy(scope: Scope, axis: str) -> str:

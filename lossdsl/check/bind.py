@@ -36,8 +36,8 @@ def batch_names(loss: ast.LossDef) -> tuple[str, ...]:
     for d in loss.decls:
         if isinstance(d, ast.InputDecl):
             for item in d.items:
-                if item.axes:
-                    return (item.axes[0].name,)
+                if item.axes:  # a map of a vector has no batch: `input z[C]`
+                    return (item.axes[0].name,) if loss.kind == "loss" or len(item.axes) > 1 else ()
     return ()
 
 
@@ -53,7 +53,7 @@ def bind(cx: Context, scope: Scope, expr: ast.Call, callee: ast.LossDef, actual:
     _batches(scope, actual, rows, bound)
     _indices(actual, bound)
     _names(actual, rows, bound)
-    _left_over(actual, rows, bound)
+    _left_over(scope, actual, rows, bound)
     if rows:
         taken = {x for images in bound.values() for x in images}
         for a in actual:
@@ -178,13 +178,15 @@ def _names(actual: list[Actual], rows: tuple[str, ...], bound: dict[str, list[st
                 bound[name] = [name]
 
 
-def _left_over(actual: list[Actual], rows: tuple[str, ...], bound: dict[str, list[str]]) -> None:
+def _left_over(scope: Scope, actual: list[Actual], rows: tuple[str, ...], bound: dict[str, list[str]]) -> None:
     changed = True
     while changed:
         changed = False
         for a in actual:
             missing = [n for n in a.axes if n not in bound]
             free = sorted(a.term.type.axes - _taken(bound))
+            if len(free) > 1 and missing and missing[0] not in rows:
+                free = [x for x in free if x not in scope.batch]
             if len(missing) == 1 and (len(free) == 1 or (free and missing[0] in rows)):
                 bound[missing[0]] = free
                 changed = True

@@ -26,7 +26,12 @@ def statements(cx: Context, scope: Scope, body: tuple[ast.Statement, ...]) -> No
         name = statement.name
         scope.later.pop(name, None)
         if name in scope.values or name in scope.modes:
-            first = (Label(places[name], "first assigned here"),) if name in places else ()
+            first: tuple[Label, ...] = ()
+            if name in places:
+                first = (Label(places[name], "first assigned here"),)
+            elif scope.site is None and (name in cx.inputs or name in cx.params):
+                place = cx.inputs[name].span if name in cx.inputs else cx.params[name].span
+                first = (Label(place, "declared here"),)
             what = "assigned twice" if name in places else "an input or param already"
             fix = f"give the second value a name of its own: `{name}2`"
             cx.error(scope, "E0204", f"`{name}` is {what}", statement.name_span, "again", fix, *first)
@@ -74,6 +79,13 @@ def define(cx: Context, scope: Scope, definition: ast.Def, places: dict[str, Spa
 _TAKEN = ("softmax", "log_softmax", "cumsum", "size", "detach", "descending", "ascending", "logdet", "eigvals", "solve")
 
 
+def piped(expr: ast.Pipe) -> ast.Call:
+    """`x |> f(…)` as the call `f(x, …)`."""
+    c = expr.call
+    first = ast.Argument(expr.value, span=expr.value.span)
+    return ast.Call(c.function, c.axes, (first, *c.args), function_span=c.function_span, span=expr.span)
+
+
 @dataclass(frozen=True, slots=True)
 class Outermost:
     """What is returned: the body of the caller's reduction, its word and axes (no word: the value as it is)."""
@@ -96,6 +108,8 @@ def outermost(cx: Context, scope: Scope, loss: ast.LossDef) -> Outermost:
             fix = f"write `return mean[{rows}]({text} {word} …)`"
             cx.error(scope, "E0308", message, part.span, f"`{word}` behind `return`", fix)
     value = result.value
+    if isinstance(value, ast.Pipe):
+        value = piped(value)
     if isinstance(value, ast.Call) and value.function in ("mean", "sum") and value.function not in scope.functions:
         found = _reduction(cx, scope, value)
         if found is not None:

@@ -25,11 +25,12 @@ def call(cx: Context, scope: Scope, expr: ast.Call) -> Term:
     """A call, by what its name is here: the file's own functions first, then modes, the language, prelude, losses."""
     name = expr.function
     if name in scope.functions:
+        cx.called.add(name)
         return inline.call_def(cx, scope, expr, scope.functions[name])
     if name in scope.modes:
         chosen = scope.modes[name]
         if chosen in scope.functions or chosen != name:
-            cx.seen_names.add(name)
+            cx.called.add(name)
             renamed = ast.Call(chosen, expr.axes, expr.args, function_span=expr.function_span, span=expr.span)
             hidden = {k: v for k, v in scope.modes.items() if k != name}
             modes, scope.modes = scope.modes, hidden
@@ -233,9 +234,9 @@ def _prelude_form(cx: Context, scope: Scope, expr: ast.Call) -> Term:
     if expr.function == "normalize":
         result = inline.call_def(cx, scope, expr, function)
         if argument.where is not None and result.op == "where":
-            mask = cx.terms.both(result.args[1:], span)
-            assert mask is not None
-            result = cx.terms.apply("select", (mask, result.args[0], cx.terms.const(0, span)), span)
+            kept, others = result.args[-1], result.args[1:-1]
+            result = cx.terms.apply("select", (kept, result.args[0], cx.terms.const(0, span)), span)
+            result = cx.terms.where(result, others, span) if others else result
         return result
     if argument.weighted is None:
         return inline.call_def(cx, scope, expr, function)

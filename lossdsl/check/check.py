@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import replace
 
 from lossdsl.check.body import Outermost, outermost, statements
 from lossdsl.check.context import Context, Scope
@@ -90,14 +90,7 @@ def _check(cx: Context, loss: LossDef) -> CheckedLoss | None:
         source=cx.source,
         dependencies=tuple(sorted(cx.dependencies.items())),
     )
-    warnings = lint(cx, loss, checked)
-    return _with(checked, warnings=warnings)
-
-
-def _with(checked: CheckedLoss, **changes: Any) -> CheckedLoss:
-    from dataclasses import replace
-
-    return replace(checked, **changes)
+    return replace(checked, warnings=lint(cx, scope, loss, checked))
 
 
 def _used(cx: Context, scope: Scope, loss: LossDef) -> None:
@@ -125,7 +118,6 @@ def _outputs(cx: Context, scope: Scope, loss: LossDef) -> tuple[tuple[str, Term]
             elif name.name in found:
                 cx.error(scope, "E0204", f"`{name.name}` is handed out twice", name.span, "again", "name it once")
             found[name.name] = term
-            cx.seen_names.add(name.name)
     return tuple((n, t) for n, t in found.items() if not is_poison(t))
 
 

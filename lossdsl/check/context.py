@@ -14,7 +14,7 @@ from lossdsl.source.text import Source, Span
 from lossdsl.syntax.ast import Def, Expr, LossDef
 
 MOST_STEPS = 200_000
-DEEPEST = 220
+DEEPEST = 160
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +78,7 @@ class Context:
     parsed: dict[str, LossDef] = field(default_factory=dict)
     active: list[str] = field(default_factory=list)  # functions being inlined
     dependencies: dict[str, str] = field(default_factory=dict)
-    seen_names: set[str] = field(default_factory=set)
+    called: set[str] = field(default_factory=set)  # defs and modes of the file that are used
     steps: int = 0
     depth: int = 0
     roots: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lossdsl.check.axes import primes, spread, walk
+from lossdsl.check.axes import introduced, primes, spread, walk
 from lossdsl.check.bind import batch_names
 from lossdsl.check.constants import constant
 from lossdsl.check.context import Context, Scope
@@ -35,8 +35,6 @@ def file_scope(cx: Context, loss: ast.LossDef) -> Scope:
     orders: dict[str, ast.AxisRef] = {}
     copies: dict[str, tuple[str, Span]] = {}
     for node in walk(roots):
-        if isinstance(node, ast.Def):
-            continue
         if isinstance(node, ast.Call):
             for m in node.axes:
                 if m.to is not None and not m.binds and not primes(m.to.name):
@@ -44,6 +42,8 @@ def file_scope(cx: Context, loss: ast.LossDef) -> Scope:
         elif isinstance(node, ast.Substitution) and isinstance(node.value, ast.AxisRef):
             copies.setdefault(base_axis(node.value.name), (node.axis.name, node.value.span))
     in_defs = _names_of_defs(loss.body)
+    for ref in _passed_to_orders(loss.body, roots):
+        orders.setdefault(ref.name, ref)
     for name in orders:
         if name not in scope.axes and name not in in_defs:
             scope.axes[name] = (name,)
@@ -68,6 +68,20 @@ def _names_of_defs(body: Iterable[ast.Statement]) -> set[str]:
             if isinstance(node, ast.AxisRef):
                 names.add(base_axis(node.name))
     return inside - outside
+
+
+def _passed_to_orders(body: Iterable[ast.Statement], roots: tuple[object, ...]) -> list[ast.AxisRef]:
+    """Axes that a call hands to a def which makes an order along them: `def sorted[R](x) = x[ascending[N -> R](x)]`."""
+    makers: dict[str, list[int]] = {}
+    for d in body:
+        if isinstance(d, ast.Def):
+            made, _ = introduced((d.body,))
+            makers[d.name] = [i for i, a in enumerate(d.axes) if a.name in made]
+    found = []
+    for node in walk(roots):
+        if isinstance(node, ast.Call) and len(node.axes) == sum(m.to is None for m in node.axes):
+            found += [node.axes[i].axis for i in makers.get(node.function, ()) if i < len(node.axes)]
+    return [ref for ref in found if not primes(ref.name)]
 
 
 def _aliases(cx: Context, scope: Scope, copies: dict[str, tuple[str, Span]]) -> None:
@@ -105,10 +119,11 @@ def declare(cx: Context, scope: Scope, loss: ast.LossDef) -> list[tuple[str, Ter
     conditions: list[tuple[str, Term]] = []
     _check_batch(cx, scope, loss)
     for decl in loss.decls:
+        if isinstance(decl, ast.ParamDecl):
+            _param(cx, scope, decl, places)
+    for decl in loss.decls:
         if isinstance(decl, ast.InputDecl):
             _input(cx, scope, decl, places)
-        elif isinstance(decl, ast.ParamDecl):
-            _param(cx, scope, decl, places)
     bound = {base_axis(a) for i in cx.inputs.values() if i.default is None and i.draw is None for a in i.axes}
     for decl in loss.decls:
         if isinstance(decl, ast.AxisDecl):

@@ -8,6 +8,7 @@ from typing import Any
 
 from lossdsl.check import calls
 from lossdsl.check.axes import moved, one, resolve
+from lossdsl.check.body import piped
 from lossdsl.check.context import DEEPEST, Context, Scope
 from lossdsl.check.names import unknown_value
 from lossdsl.check.operators import arithmetic, need
@@ -15,7 +16,6 @@ from lossdsl.check.terms import POISON, Exhausted, is_index, is_poison, is_whole
 from lossdsl.check.typed import Term
 from lossdsl.check.types import Type, base_axis
 from lossdsl.source.diagnostic import Label
-from lossdsl.source.text import Span
 from lossdsl.syntax import ast
 
 CONSTANTS = {"pi": pi, "inf": inf}
@@ -62,7 +62,6 @@ def _vector(cx: Context, scope: Scope, expr: ast.Vector) -> Term:
 def _name(cx: Context, scope: Scope, expr: ast.Name) -> Term:
     found = scope.values.get(expr.name)
     if found is not None:
-        cx.seen_names.add(expr.name)
         return found
     if expr.name in CONSTANTS:
         return cx.terms.const(CONSTANTS[expr.name], scope.at(expr.span))
@@ -165,14 +164,7 @@ def _call(cx: Context, scope: Scope, expr: ast.Call) -> Term:
 
 
 def _pipe(cx: Context, scope: Scope, expr: ast.Pipe) -> Term:
-    first = ast.Argument(expr.value, span=_span(expr.value))
-    c = expr.call
-    piped = ast.Call(c.function, c.axes, (first, *c.args), function_span=c.function_span, span=expr.span)
-    return calls.call(cx, scope, piped)
-
-
-def _span(expr: ast.Expr) -> Span:
-    return expr.span
+    return calls.call(cx, scope, piped(expr))
 
 
 def _unary(cx: Context, scope: Scope, expr: ast.Unary) -> Term:

@@ -51,6 +51,7 @@ def extent(cx: Context, scope: Scope, axis: str, span: Span) -> Term:
 class _Given:
     argument: ast.Argument
     term: Term
+    mask: Term | None = None
 
 
 def call_def(cx: Context, scope: Scope, expr: ast.Call, function: Function) -> Term:
@@ -79,11 +80,11 @@ def call_def(cx: Context, scope: Scope, expr: ast.Call, function: Function) -> T
     if any(is_poison(g.term) for g in given.values()):
         return POISON
     for p in definition.parameters:
-        inner.values[p.name] = given[p.name].term
+        inner.values[p.name] = _masked(cx, inner, p, given[p.name])
     key = (
         id(definition),
         id(function.scope),
-        tuple(id(given[p.name].term) for p in definition.parameters),
+        tuple(id(inner.values[p.name]) for p in definition.parameters),
         tuple(sorted(inner.axes.items())),
         inner.batch,
         tuple(id(m) for _, m in inner.conditions),
@@ -105,6 +106,18 @@ def call_def(cx: Context, scope: Scope, expr: ast.Call, function: Function) -> T
     cx.active.pop()
     cx.memo[key] = result
     return result
+
+
+def _masked(cx: Context, inner: Scope, parameter: ast.Parameter, given: _Given) -> Term:
+    """The argument where its mask holds; the mask is that of the parameter's axes, even if it varies along none."""
+    if given.mask is None:
+        return given.term
+    assert parameter.axis is not None
+    axes = inner.axes[parameter.axis.name]
+    mask = given.mask
+    if not mask.type.axes & set(axes):
+        mask = cx.terms.fill(mask, axes[:1], mask.span)
+    return cx.terms.where(given.term, (mask,), given.term.span)
 
 
 def introduce(cx: Context, scope: Scope, roots: tuple[object, ...]) -> None:
@@ -148,6 +161,7 @@ def _arguments(cx: Context, scope: Scope, expr: ast.Call, definition: ast.Def) -
         if name in given:
             cx.error(scope, "E0404", f"`{name}` of `{expr.function}` is given twice", a.span, "a second time")
             ok = False
+            continue
         if a.weighted is not None:
             cx.error(scope, "E0308", "`weighted` stands in `mean` and `sum` only", a.weighted.span, "", "multiply")
             ok = False
@@ -161,8 +175,8 @@ def _arguments(cx: Context, scope: Scope, expr: ast.Call, definition: ast.Def) -
             elif is_poison(mask) or is_poison(term):
                 term = POISON
             else:
-                term = cx.terms.where(term, (mask,), scope.at(a.span))
-        given[name] = _Given(a, term)
+                given[name] = _Given(a, term, mask)
+        given.setdefault(name, _Given(a, term))
     missing = [p for p in parameters if p not in given]
     if missing and ok:
         names = ", ".join(f"`{m}`" for m in missing)
@@ -176,7 +190,7 @@ def _bind_axes(
 ) -> bool:
     """Bind the def's axis parameters, and those that its parameters bring; False after an error."""
     own = [a.name for a in definition.axes]
-    terms = [g.term for g in given.values()]
+    terms = [t for g in given.values() for t in (g.term, g.mask) if t is not None]
     written: list[str] = []
     for m in expr.axes:
         if m.to is not None:
@@ -194,8 +208,11 @@ def _bind_axes(
         cx.error(scope, "E0307", f"`{expr.function}` takes {count}", span, "", "")
         return False
     if len(own) == 1:
-        first = [g.term for n, g in given.items() if _declares(definition, n, own[0])]
-        found = tuple(written) or inferred(cx, scope, expr.function, first or terms, expr.function_span)
+        first = [
+            t for n, g in given.items() if _declares(definition, n, own[0]) for t in (g.term, g.mask) if t is not None
+        ]
+        found = tuple(written) or _shared(scope, first, terms)
+        found = found or inferred(cx, scope, expr.function, first or terms, expr.function_span)
         if found is None:
             return False
         inner.axes[own[0]] = found
@@ -207,6 +224,14 @@ def _bind_axes(
     elif own:
         inner.axes.update({a: (x,) for a, x in zip(own, written, strict=True)})
     return all(_bind_parameter(cx, scope, expr, p, given, inner, own) for p in definition.parameters)
+
+
+def _shared(scope: Scope, first: list[Term], terms: list[Term]) -> tuple[str, ...] | None:
+    """The one non-batch axis that all arguments share, for a def that leaves a choice of several."""
+    if not first:
+        return None
+    common = [a for a in non_batch(scope, first) if all(a in t.type.axes for t in terms if t.type.axes)]
+    return (common[0],) if len(common) == 1 else None
 
 
 def _declares(definition: ast.Def, parameter: str, axis: str) -> bool:
@@ -223,11 +248,12 @@ def _bind_parameter(
     own: list[str],
 ) -> bool:
     term, span = given[p.name].term, given[p.name].argument.value.span
+    axes = term.type.axes | (given[p.name].mask or term).type.axes
     what = cx.text(scope, span, f"`{p.name}`")
-    has = cx.show_axes(term.type.axes)
+    has = cx.show_axes(axes)
     if p.axis is not None and p.axis.name in own:
-        lacking = [a for a in inner.axes[p.axis.name] if a not in term.type.axes]
-        if len(lacking) == len(inner.axes[p.axis.name]):
+        lacking = [a for a in inner.axes[p.axis.name] if a not in axes]
+        if lacking:
             message = f"`{expr.function}` can't run over `{cx.shown.get(lacking[0], lacking[0])}`: {what} has {has}"
             cx.error(scope, "E0301", message, span, f"this has {has}")
             return False
