@@ -18,8 +18,6 @@ from lossdsl.source.suggest import closest
 from lossdsl.source.text import Span
 from lossdsl.syntax import ast
 
-DRAWS = ("gumbel", "uniform", "normal")
-
 
 def file_scope(cx: Context, loss: ast.LossDef) -> Scope:
     """The scope of a file with all its axes, before any value: declared ones, orders, and copies with own names."""
@@ -117,6 +115,7 @@ def declare(cx: Context, scope: Scope, loss: ast.LossDef) -> list[tuple[str, Ter
     """Fill the scope with inputs and params, check batch and axes; gives the conditions on axes."""
     places: dict[str, Span] = {}
     conditions: list[tuple[str, Term]] = []
+    cx.declaring = True
     _check_batch(cx, scope, loss)
     for decl in loss.decls:
         if isinstance(decl, ast.ParamDecl):
@@ -128,6 +127,7 @@ def declare(cx: Context, scope: Scope, loss: ast.LossDef) -> list[tuple[str, Ter
     for decl in loss.decls:
         if isinstance(decl, ast.AxisDecl):
             _axis(cx, scope, decl, bound, conditions)
+    cx.declaring = False
     return conditions
 
 
@@ -155,6 +155,11 @@ def _new_name(cx: Context, scope: Scope, name: str, span: Span, places: dict[str
         return False
     places[name] = span
     return True
+
+
+def _of_name(item: ast.Item) -> Span:
+    """The place of an item's name, without its axes."""
+    return Span(item.span.start, min(item.span.end, item.span.start + len(item.name)))
 
 
 def _input(cx: Context, scope: Scope, decl: ast.InputDecl, places: dict[str, Span]) -> None:
@@ -188,10 +193,6 @@ def _input(cx: Context, scope: Scope, decl: ast.InputDecl, places: dict[str, Spa
     elif kind in ("int", "label"):
         interval = FINITE
     bounds = _bounds(cx, scope, decl.bounds)
-    if decl.draw is not None and decl.draw not in DRAWS:
-        near = closest(decl.draw, DRAWS)
-        fix = f"did you mean `{near}`?" if near else f"write one of {', '.join(DRAWS)}"
-        cx.error(scope, "E0414", f"there is no distribution `{decl.draw}`", decl.span, "", fix)
     if decl.draw is not None:
         interval = UNIT if decl.draw == "uniform" else FINITE
     default: Term | None = None
@@ -202,7 +203,7 @@ def _input(cx: Context, scope: Scope, decl: ast.InputDecl, places: dict[str, Spa
             wanted = "int"
         default = need(cx, scope, wanted, default, decl.default.span, "this input")
     for item in decl.items:
-        if not _new_name(cx, scope, item.name, item.span, places):
+        if not _new_name(cx, scope, item.name, _of_name(item), places):
             continue
         axes: list[str] = []
         for ref in item.axes:
@@ -220,7 +221,7 @@ def _input(cx: Context, scope: Scope, decl: ast.InputDecl, places: dict[str, Spa
         if kind.startswith("prob ") and kind[5:] not in axes:
             message = f"`{item.name}` is `{kind}`, but has no axis `{kind[5:]}`"
             cx.error(scope, "E0413", message, item.span, "", f"write `{item.name}[N, {kind[5:]}]`")
-        cx.inputs[item.name] = Input(item.name, tuple(axes), kind, decl.fixed, value, decl.draw, bounds, item.span)
+        cx.inputs[item.name] = Input(item.name, tuple(axes), kind, decl.fixed, value, decl.draw, bounds, _of_name(item))
         own = "real" if kind.startswith("prob") else kind
         term = cx.terms.leaf(item.name, axes, own, bounds if bounds is not None else interval, item.span)
         scope.values[item.name] = term
@@ -242,7 +243,7 @@ def _bounds(cx: Context, scope: Scope, bounds: ast.Bounds | None) -> Interval | 
 def _param(cx: Context, scope: Scope, decl: ast.ParamDecl, places: dict[str, Span]) -> None:
     bounds = _bounds(cx, scope, decl.bounds)
     for item, value in decl.items:
-        if not _new_name(cx, scope, item.name, item.span, places):
+        if not _new_name(cx, scope, item.name, _of_name(item), places):
             continue
         if decl.modes:
             _mode(cx, scope, decl, item, value)
@@ -260,7 +261,7 @@ def _param(cx: Context, scope: Scope, decl: ast.ParamDecl, places: dict[str, Spa
             if bad is not None:
                 message = f"the default of `{item.name}` is {bad:g}, outside {bounds}"
                 cx.error(scope, "E0405", message, value.span, "outside", "move the default or the interval")
-        cx.params[item.name] = Param(item.name, axes, decl.integer, default, bounds, (), decl.learnable, item.span)
+        cx.params[item.name] = Param(item.name, axes, decl.integer, default, bounds, (), decl.learnable, _of_name(item))
         kind = "int" if decl.integer else "real"
         interval = bounds if bounds is not None else FINITE
         if bounds is None and isinstance(default, float) and default in (float("inf"), float("-inf")):
@@ -314,7 +315,7 @@ def _mode(cx: Context, scope: Scope, decl: ast.ParamDecl, item: ast.Item, value:
         fix = f"did you mean `{near}`?" if near else f"choose one of {', '.join(names)}"
         cx.error(scope, "E0406", f"`{item.name}` has no mode `{chosen}`", decl.span, "the modes are here", fix)
         chosen = default
-    cx.params[item.name] = Param(item.name, (), False, chosen, None, tuple(names), False, item.span)
+    cx.params[item.name] = Param(item.name, (), False, chosen, None, tuple(names), False, _of_name(item))
     scope.modes[item.name] = chosen
 
 

@@ -38,11 +38,7 @@ def _number(cx: Context, scope: Scope, expr: ast.Number) -> Term:
     text = expr.text
     if text.isdigit() and len(text) <= 15:
         return cx.terms.const(int(text), span)
-    value = float(text) if len(text) < 400 else inf
-    if value == inf:
-        fix = "write `inf` if infinity is meant"
-        return cx.error(scope, "E0411", "this number is too large", expr.span, "above 1.8e308", fix)
-    return cx.terms.const(value, span)
+    return cx.terms.const(float(text), span)
 
 
 def _vector(cx: Context, scope: Scope, expr: ast.Vector) -> Term:

@@ -13,6 +13,7 @@ from lossdsl.check.operators import need
 from lossdsl.check.terms import POISON, is_index, is_poison
 from lossdsl.check.typed import Term
 from lossdsl.check.types import base_axis
+from lossdsl.packs.header import read_header
 from lossdsl.registry import LossFile
 from lossdsl.source.diagnostic import DiagnosticError
 from lossdsl.source.suggest import closest
@@ -102,7 +103,9 @@ def call_def(cx: Context, scope: Scope, expr: ast.Call, function: Function) -> T
         inner.used.update(images)
     introduce(cx, inner, (definition.body,))
     cx.active.append(active)
+    before, cx.terms.inlined = cx.terms.inlined, cx.terms.inlined or inner.site is not None
     result = cx.expr(cx, inner, definition.body)
+    cx.terms.inlined = before
     cx.active.pop()
     cx.memo[key] = result
     return result
@@ -293,18 +296,18 @@ def _bind_parameter(
 def find_loss(cx: Context, scope: Scope, name: str, span: Span) -> LossFile | None:
     """The registered loss of that name; None if there is none or several (which is reported)."""
     found = [f for f in cx.registry.losses.values() if f.name == name]
+    if not found:
+        found = [f for f in cx.registry.losses.values() if name in read_header(f.read()).aliases]
     if len(found) > 1:
         packs = " and ".join(f"`{f.pack}` ({f.distribution})" for f in found)
         message = f"`{name}` is a loss of several packs: {packs}"
-        cx.error(scope, "E0207", message, span, "which one?", "rename one, or switch a pack off")
+        cx.error(scope, "E0202", message, span, "which one?", "rename one, or switch a pack off")
         return None
     return found[0] if found else None
 
 
 def call_loss(cx: Context, scope: Scope, expr: ast.Call, file: LossFile) -> Term:
     """A registered loss as a function: the body of its outermost reduction, reduced over what isn't the batch here."""
-    from lossdsl.check.body import outermost, statements
-
     name = file.name
     text = file.read()
     full = f"{file.pack}/{name}"
@@ -316,7 +319,7 @@ def call_loss(cx: Context, scope: Scope, expr: ast.Call, file: LossFile) -> Term
             cx.parsed[full] = parse(Source(file.path, text))
         except DiagnosticError as error:
             message = f"the loss `{name}` of the pack `{file.pack}` is wrong itself: {error}"
-            return cx.error(scope, "E0207", message, expr.function_span, "used here", f"run `lossdsl check {full}`")
+            return cx.error(scope, "E0202", message, expr.function_span, "used here", f"run `lossdsl check {full}`")
     callee = cx.parsed[full]
     cx.dependencies[full] = sha256(text.encode()).hexdigest()
     inner = Scope({}, {}, {}, (), conditions=[], site=scope.at(expr.span), title=f"`{name}`")
@@ -333,8 +336,20 @@ def call_loss(cx: Context, scope: Scope, expr: ast.Call, file: LossFile) -> Term
     if key in cx.memo:
         return cx.memo[key]
     cx.active.append(full)
+    before, cx.terms.inlined = cx.terms.inlined, True
+    result = _written_out(cx, scope, expr, callee, inner)
+    cx.terms.inlined = before
+    cx.active.pop()
+    cx.memo[key] = result
+    return result
+
+
+def _written_out(cx: Context, scope: Scope, expr: ast.Call, callee: ast.LossDef, inner: Scope) -> Term:
+    """The value of a callee whose inputs and params are bound."""
+    from lossdsl.check.body import outermost, statements
+
+    name = callee.name
     if not _callee_declarations(cx, inner, callee):
-        cx.active.pop()
         return POISON
     for term in inner.values.values():
         inner.used |= term.type.axes
@@ -344,12 +359,8 @@ def call_loss(cx: Context, scope: Scope, expr: ast.Call, file: LossFile) -> Term
     statements(cx, inner, callee.body)
     span = scope.at(expr.span)
     if callee.kind == "map":
-        result = cx.expr(cx, inner, callee.result.value)
-        cx.active.pop()
-        cx.memo[key] = result
-        return result
+        return cx.expr(cx, inner, callee.result.value)
     outer = outermost(cx, inner, callee)
-    cx.active.pop()
     if outer.weight is not None and not is_poison(outer.body):
         message = f"`{name}` weights its mean, so it has no value of one row to use"
         return cx.error(scope, "E0408", message, expr.function_span, "", "write the mean: `mean[N](e weighted w)`")
@@ -362,7 +373,6 @@ def call_loss(cx: Context, scope: Scope, expr: ast.Call, file: LossFile) -> Term
             result = _reduced(cx, inner, outer.word, rest, result, outer.keep, span)
         elif outer.keep is not None:
             result = cx.terms.where(result, (outer.keep,), span)
-    cx.memo[key] = result
     return result
 
 

@@ -132,8 +132,9 @@ def _outside(cx: Context, scope: Scope, loss: ast.LossDef, checked: CheckedLoss)
     if found is None or found.call.function in scope.functions:
         return
     term = cx.expr(cx, scope, found.call)
-    batch = set(scope.batch)
-    if term.type.axes or not any(_over(t) & batch for t in reachable([term])):
+    while term.op in ("div", "select"):  # a mean is a sum over a count, if there is anything
+        term = term.args[0] if term.op == "div" else term.args[1]
+    if term.type.axes or not _over(term) & set(scope.batch):
         return
     message = f"{found.outside} stands outside the {found.call.function}, so the caller can't choose the reduction"
     fix = f"move it inside: `return {found.call.function}[…]({'-' if 'sign' in found.outside else 'k * '}…)`"

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from lossdsl.check.context import Context
 from lossdsl.check.typed import CheckedLoss, Term
 from lossdsl.check.types import base_axis
-from lossdsl.source.text import Span
 
 HALF = 2.0**-24  # the smallest number of half precision
 # What the compiler differentiates exactly up to the end of its range, so that 0 is no danger there.
@@ -19,7 +18,7 @@ def numeric(cx: Context, checked: CheckedLoss, every: Sequence[Term]) -> None:
     moving = _moving(checked, every)
     unbounded = {i.name for i in checked.inputs if i.bounds is None and i.kind == "real" and i.draw is None}
     for term in every:
-        if not _own(cx, term.span):
+        if id(term) not in cx.terms.own:
             continue
         if term.op == "log":
             _log(cx, term, unbounded)
@@ -33,11 +32,9 @@ def numeric(cx: Context, checked: CheckedLoss, every: Sequence[Term]) -> None:
             _smoothing(cx, checked, term)
 
 
-def _own(cx: Context, span: Span) -> bool:
-    return 0 < span.end <= len(cx.source.text)
-
-
 def _text(cx: Context, term: Term) -> str:
+    if term.op == "leaf":
+        return f"`{term.attrs[0]}`"
     text = " ".join(cx.source.text[term.span.start : term.span.end].split())
     return f"`{text}`" if len(text) <= 48 else "this"
 
@@ -153,7 +150,7 @@ def _epsilon(cx: Context, term: Term) -> None:
             fix = (
                 "make it a param, so that it can be raised; often it can go: `log(softmax(z))` and `0 * inf` are exact"
             )
-            cx.warn("W0503", message, a.span if _own(cx, a.span) else term.span, "lost in half precision", fix)
+            cx.warn("W0503", message, term.span, "lost in half precision", fix)
 
 
 def _smoothing(cx: Context, checked: CheckedLoss, term: Term) -> None:

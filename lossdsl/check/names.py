@@ -44,6 +44,9 @@ def unknown_value(cx: Context, scope: Scope, expr: ast.Name) -> Term:
     if name in scope.later:
         message = f"`{name}` is used before it is assigned"
         other = Label(scope.later[name], "assigned here")
+        if cx.declaring:
+            fix = "a declaration reads inputs and params only"
+            return cx.error(scope, "E0205", message, expr.span, "not yet assigned", fix, other)
         return cx.error(scope, "E0205", message, expr.span, "not yet assigned", "move the assignment up", other)
     if name in scope.modes:
         message = f"`{name}` is a mode: it picks a function"

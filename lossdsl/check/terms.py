@@ -55,6 +55,8 @@ class Terms:
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
         self._table: dict[tuple[object, ...], Term] = {}
+        self.inlined = False  # whether terms are made from text that isn't the file's own
+        self.own: set[int] = set()  # ids of those that the file's own text makes
 
     def make(self, op: str, args: Sequence[Term], attrs: tuple[Attribute, ...], type: Type, span: Span) -> Term:
         """The one term of this operation; poison if an argument is."""
@@ -66,6 +68,8 @@ class Terms:
             if len(self._table) >= MOST_TERMS:
                 raise Exhausted(f"the loss written out has more than {MOST_TERMS} terms")
             found = self._table[key] = Term(op, tuple(args), attrs, type, span)
+        if not self.inlined:
+            self.own.add(id(found))
         return found
 
     # --- leaves -------------------------------------------------------------------------------------------------
@@ -148,8 +152,8 @@ class Terms:
         args = (body,) if condition is None else (body, condition)
         record = self.registry.reductions[name]
         kind = body.type.kind if record.kind == "same" else record.kind
-        if name in ("sum", "prod") and kind != "real":
-            kind = "int"
+        if kind == "number":
+            kind = "real" if body.type.kind == "real" else "int"
         if name == "argmax":
             kind = index_kind(axes[0])
         interval = record.range(body.type.interval) if record.range else REALS
