@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,19 @@ from lossdsl.ir.interpret import evaluate
 from lossdsl.ir.lower import IGNORE, lower
 from lossdsl.primitives.scan import load_primitives
 from lossdsl.reductions.scan import load_reductions
-from lossdsl.registry import Registry
+from lossdsl.registry import LossFile, Registry
 from lossdsl.source.text import Source
 from lossdsl.syntax.parse import parse
 
 Array = np.ndarray[Any, Any]
-REGISTRY = Registry(load_primitives(), load_reductions())
+CHECKS = Path(__file__).parents[1] / "check"
+LOSSES = {f.stem: LossFile("std", f.stem, str(f), "lossdsl 0") for f in sorted((CHECKS / "called").glob("*.loss"))}
+REGISTRY = Registry(load_primitives(), load_reductions(), {f"std/{k}": v for k, v in LOSSES.items()})
+
+
+def text_of(name: str) -> str:
+    """The text of a file that the language must be able to say."""
+    return (CHECKS / "cases" / f"{name}.loss").read_text(encoding="utf-8")
 
 
 @cache
