@@ -25,7 +25,7 @@ from lossdsl.source.diagnostic import Diagnostic, DiagnosticError, InternalError
 from lossdsl.source.text import Span
 
 IGNORE = "@ignore_index"
-MOST_NODES = 50_000
+MOST_NODES = 10_000
 Lowered = tuple[int, Factors]
 
 

@@ -22,14 +22,14 @@ from lossdsl.source.text import Source
 from lossdsl.syntax.parse import parse
 
 Array = np.ndarray[Any, Any]
-CHECKS = Path(__file__).parents[1] / "check"
-LOSSES = {f.stem: LossFile("std", f.stem, str(f), "lossdsl 0") for f in sorted((CHECKS / "called").glob("*.loss"))}
+HERE = Path(__file__).parent
+LOSSES = {f.stem: LossFile("std", f.stem, str(f), "lossdsl 0") for f in sorted((HERE / "called").glob("*.loss"))}
 REGISTRY = Registry(load_primitives(), load_reductions(), {f"std/{k}": v for k, v in LOSSES.items()})
 
 
 def text_of(name: str) -> str:
     """The text of a file that the language must be able to say."""
-    return (CHECKS / "cases" / f"{name}.loss").read_text(encoding="utf-8")
+    return (HERE / "cases" / f"{name}.loss").read_text(encoding="utf-8")
 
 
 @cache
