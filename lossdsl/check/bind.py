@@ -13,6 +13,7 @@ from lossdsl.check.operators import accepts
 from lossdsl.check.terms import is_index, is_poison
 from lossdsl.check.typed import Term
 from lossdsl.check.types import base_axis
+from lossdsl.source.diagnostic import Label
 from lossdsl.source.text import Span
 from lossdsl.syntax import ast
 
@@ -51,7 +52,8 @@ def bind(cx: Context, scope: Scope, expr: ast.Call, callee: ast.LossDef, actual:
     if not _explicit(cx, scope, expr, callee, declared, bound) or not _kinds(cx, scope, callee, actual):
         return False
     _batches(scope, actual, rows, bound)
-    _indices(actual, bound)
+    if not _indices(cx, scope, callee, actual, bound):
+        return False
     _names(actual, rows, bound)
     _left_over(scope, actual, rows, bound)
     if rows:
@@ -154,7 +156,7 @@ def _batches(scope: Scope, actual: list[Actual], rows: tuple[str, ...], bound: d
         bound[free[0]] = present
 
 
-def _indices(actual: list[Actual], bound: dict[str, list[str]]) -> None:
+def _indices(cx: Context, scope: Scope, callee: ast.LossDef, actual: list[Actual], bound: dict[str, list[str]]) -> bool:
     for a in actual:
         if a.kind is None or a.kind.name != "index" or a.kind.axis is None or a.kind.axis.name in bound:
             continue
@@ -169,6 +171,15 @@ def _indices(actual: list[Actual], bound: dict[str, list[str]]) -> None:
         }
         if near:
             bound[name] = [min(near, key=len)]
+        elif any(name in other.axes and other.term.type.axes for other in actual):
+            other = next(o for o in actual if name in o.axes and o.term.type.axes)
+            has = cx.show_axes(other.term.type.axes)
+            what, value = cx.text(scope, a.span, a.name), cx.text(scope, other.span, other.name)
+            message = f"{what} is an index into `{base}`, but {value} has {has}"
+            label = Label(other.span, f"`{other.name}` of `{callee.name}`: this has {has}")
+            cx.error(scope, "E0306", message, a.span, f"of kind index {base}", "", label)
+            return False
+    return True
 
 
 def _names(actual: list[Actual], rows: tuple[str, ...], bound: dict[str, list[str]]) -> None:

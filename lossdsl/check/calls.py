@@ -29,6 +29,10 @@ def call(cx: Context, scope: Scope, expr: ast.Call) -> Term:
         return inline.call_def(cx, scope, expr, scope.functions[name])
     if name in scope.modes:
         chosen = scope.modes[name]
+        if chosen in cx.missing:
+            for argument in expr.args:
+                cx.expr(cx, scope, argument.value)
+            return POISON
         if chosen in scope.functions or chosen != name:
             cx.called.add(name)
             renamed = ast.Call(chosen, expr.axes, expr.args, function_span=expr.function_span, span=expr.span)

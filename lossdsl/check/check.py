@@ -17,7 +17,7 @@ from lossdsl.registry import Registry
 from lossdsl.source.diagnostic import Diagnostic, DiagnosticError, Label
 from lossdsl.source.suggest import closest
 from lossdsl.source.text import Source
-from lossdsl.syntax.ast import LossDef, Name
+from lossdsl.syntax.ast import Def, LossDef, Name
 
 
 def check(loss: LossDef, source: Source, registry: Registry, modes: Mapping[str, str] | None = None) -> CheckedLoss:
@@ -52,8 +52,8 @@ def _check(cx: Context, loss: LossDef) -> CheckedLoss | None:
             near = closest(name, scope.modes)
             fix = f"did you mean `{near}`?" if near else ""
             cx.error(scope, "E0406", f"`{loss.name}` has no mode param `{name}`", loss.name_span, "", fix)
+    _check_modes(cx, scope, loss)
     statements(cx, scope, loss.body)
-    _used(cx, scope, loss)
     if loss.kind == "map":
         body = cx.expr(cx, scope, loss.result.value)
         outer = Outermost(body, None, ())
@@ -93,16 +93,18 @@ def _check(cx: Context, loss: LossDef) -> CheckedLoss | None:
     return replace(checked, warnings=lint(cx, scope, loss, checked))
 
 
-def _used(cx: Context, scope: Scope, loss: LossDef) -> None:
+def _check_modes(cx: Context, scope: Scope, loss: LossDef) -> None:
     """Modes pick functions that exist."""
     from lossdsl.check.names import functions_known
 
     known = set(functions_known(cx, scope)) - set(scope.modes)
+    known |= {s.name for s in loss.body if isinstance(s, Def)}
     for param in cx.params.values():
         for mode in param.modes:
             if mode not in known:
                 near = closest(mode, known)
                 fix = f"did you mean `{near}`?" if near else f"define it: `def {mode}(x) = …`"
+                cx.missing.add(mode)
                 cx.error(scope, "E0406", f"the mode `{mode}` of `{param.name}` names no function", param.span, "", fix)
 
 

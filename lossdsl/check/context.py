@@ -79,6 +79,7 @@ class Context:
     active: list[str] = field(default_factory=list)  # functions being inlined
     dependencies: dict[str, str] = field(default_factory=dict)
     called: set[str] = field(default_factory=set)  # defs and modes of the file that are used
+    missing: set[str] = field(default_factory=set)  # modes that name no function, reported
     declaring: bool = False
     steps: int = 0
     depth: int = 0

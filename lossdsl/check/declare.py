@@ -113,16 +113,16 @@ def _declared(decl: ast.Decl) -> list[ast.AxisRef]:
 
 def declare(cx: Context, scope: Scope, loss: ast.LossDef) -> list[tuple[str, Term]]:
     """Fill the scope with inputs and params, check batch and axes; gives the conditions on axes."""
-    places: dict[str, Span] = {}
     conditions: list[tuple[str, Term]] = []
     cx.declaring = True
     _check_batch(cx, scope, loss)
-    for decl in loss.decls:
+    fresh = _new_names(cx, scope, loss)
+    for decl in loss.decls:  # inputs may have params of any place as defaults
         if isinstance(decl, ast.ParamDecl):
-            _param(cx, scope, decl, places)
+            _param(cx, scope, decl, fresh)
     for decl in loss.decls:
         if isinstance(decl, ast.InputDecl):
-            _input(cx, scope, decl, places)
+            _input(cx, scope, decl, fresh)
     bound = {base_axis(a) for i in cx.inputs.values() if i.default is None and i.draw is None for a in i.axes}
     for decl in loss.decls:
         if isinstance(decl, ast.AxisDecl):
@@ -148,13 +148,26 @@ def _check_batch(cx: Context, scope: Scope, loss: ast.LossDef) -> None:
         cx.error(scope, "E0309", message, span, "", "give an input its axes: `input logits[N, C]`")
 
 
-def _new_name(cx: Context, scope: Scope, name: str, span: Span, places: dict[str, Span]) -> bool:
-    if name in places:
-        first = Label(places[name], "first declared here")
-        cx.error(scope, "E0204", f"`{name}` is declared twice", span, "again", "rename one of them", first)
-        return False
-    places[name] = span
-    return True
+def _new_names(cx: Context, scope: Scope, loss: ast.LossDef) -> set[Span]:
+    """The places of all items whose name is new; the others are reported."""
+    places: dict[str, Span] = {}
+    fresh: set[Span] = set()
+    for decl in loss.decls:
+        if isinstance(decl, ast.InputDecl):
+            items = list(decl.items)
+        elif isinstance(decl, ast.ParamDecl):
+            items = [i for i, _ in decl.items]
+        else:
+            continue
+        for item in items:
+            span = _of_name(item)
+            if item.name in places:
+                first = Label(places[item.name], "first declared here")
+                cx.error(scope, "E0204", f"`{item.name}` is declared twice", span, "again", "rename one", first)
+            else:
+                places[item.name] = span
+                fresh.add(item.span)
+    return fresh
 
 
 def _of_name(item: ast.Item) -> Span:
@@ -162,7 +175,7 @@ def _of_name(item: ast.Item) -> Span:
     return Span(item.span.start, min(item.span.end, item.span.start + len(item.name)))
 
 
-def _input(cx: Context, scope: Scope, decl: ast.InputDecl, places: dict[str, Span]) -> None:
+def _input(cx: Context, scope: Scope, decl: ast.InputDecl, fresh: set[Span]) -> None:
     kind, interval = "real", REALS
     if decl.kind is not None:
         kind = decl.kind.name
@@ -203,13 +216,14 @@ def _input(cx: Context, scope: Scope, decl: ast.InputDecl, places: dict[str, Spa
             wanted = "int"
         default = need(cx, scope, wanted, default, decl.default.span, "this input")
     for item in decl.items:
-        if not _new_name(cx, scope, item.name, _of_name(item), places):
+        if item.span not in fresh:
             continue
         axes: list[str] = []
         for ref in item.axes:
             if ref.name in axes:
                 fix = f"the second is a copy: `{ref.name}'`"
                 cx.error(scope, "E0309", f"`{item.name}` has the axis `{ref.name}` twice", ref.span, "again", fix)
+                axes.append(f"{ref.name}'")
             else:
                 axes.append(ref.name)
         value = default
@@ -240,10 +254,10 @@ def _bounds(cx: Context, scope: Scope, bounds: ast.Bounds | None) -> Interval | 
     return Interval(float(low), float(high), bounds.low_open, bounds.high_open)
 
 
-def _param(cx: Context, scope: Scope, decl: ast.ParamDecl, places: dict[str, Span]) -> None:
+def _param(cx: Context, scope: Scope, decl: ast.ParamDecl, fresh: set[Span]) -> None:
     bounds = _bounds(cx, scope, decl.bounds)
     for item, value in decl.items:
-        if not _new_name(cx, scope, item.name, _of_name(item), places):
+        if item.span not in fresh:
             continue
         if decl.modes:
             _mode(cx, scope, decl, item, value)

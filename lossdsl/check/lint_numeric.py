@@ -147,9 +147,7 @@ def _epsilon(cx: Context, term: Term) -> None:
         value = a.attrs[0] if a.op == "const" else None
         if isinstance(value, float) and 0 < value < HALF:
             message = f"{value:g} is nothing in half precision, where numbers below 6e-8 are 0"
-            fix = (
-                "make it a param, so that it can be raised; often it can go: `log(softmax(z))` and `0 * inf` are exact"
-            )
+            fix = "leave it out where it guards a log of a softmax, which is exact; else make it a param"
             cx.warn("W0503", message, term.span, "lost in half precision", fix)
 
 
