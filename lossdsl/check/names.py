@@ -52,7 +52,8 @@ def unknown_value(cx: Context, scope: Scope, expr: ast.Name) -> Term:
         message = f"`{name}` is a mode: it picks a function"
         return cx.error(scope, "E0210", message, expr.span, "used as a value", f"call it: `{name}(x)`")
     if name in VALUES:
-        return cx.error(scope, "E0208", f"`{name}` is no value of the language", expr.span, "not a value here", VALUES[name])
+        message = f"`{name}` is no value of the language"
+        return cx.error(scope, "E0208", message, expr.span, "not a value here", VALUES[name])
     near = closest(name, [*scope.values, *scope.later])
     known = functions_known(cx, scope)
     if name in known and near is None:
