@@ -28,12 +28,27 @@ from lossdsl.source.diagnostic import InternalError
 _NONPOSITIVE = Interval(-inf, 0.0)
 
 
-def expand(graph: Graph, registry: Registry) -> Graph:
-    """The same outputs in the operations that kernels have."""
+def expand(graph: Graph, registry: Registry) -> tuple[Graph, dict[int, str]]:
+    """The same outputs in the operations that kernels have, and what some of the nodes may be called."""
     table = _Table(graph, registry)
     for n, node in enumerate(graph.nodes):
         table.ids[n] = table.expanded(node)
-    return table.builder.graph({name: table.ids[n] for name, n in graph.outputs})
+    outputs = {name: table.ids[n] for name, n in graph.outputs}
+    needed = reachable(table.builder.nodes, list(outputs.values()))
+    names = {i: table.names[n] for i, n in enumerate(needed) if n in table.names}
+    return table.builder.graph(outputs), names
+
+
+def reachable(nodes: Sequence[Node], roots: Sequence[int]) -> list[int]:
+    """What the roots need, in topological order."""
+    seen: set[int] = set()
+    stack = list(roots)
+    while stack:
+        n = stack.pop()
+        if n not in seen:
+            seen.add(n)
+            stack.extend(nodes[n].args)
+    return sorted(seen)
 
 
 class _Table:
@@ -46,9 +61,18 @@ class _Table:
         for leaf in self.leaves.values():  # all of them are arguments of the kernel, used or not
             self.builder.leaf(leaf)
         self.ids: dict[int, int] = {}
+        self.names: dict[int, str] = {}
 
-    def raw(self, op: str, *args: int, attrs: tuple[Attr, ...] = (), interval: Interval | None = None) -> int:
+    def raw(
+        self, op: str, *args: int, attrs: tuple[Attr, ...] = (), interval: Interval | None = None, name: str = ""
+    ) -> int:
+        """The node as said, but for conditions that are decided; with what is known of its range, and a name."""
+        decided = self._decided(op, args)
+        if decided is not None:
+            return decided
         n = self.builder.raw(op, args, attrs)
+        if name:
+            self.names.setdefault(n, name)
         if interval is not None:
             node = self.builder.nodes[n]
             known = node.type
@@ -56,6 +80,21 @@ class _Table:
                 node.op, node.args, node.attrs, Type(known.axes, known.kind, interval), node.origin
             )
         return n
+
+    def _decided(self, op: str, args: Sequence[int]) -> int | None:
+        """Picks make an index meet itself: y == y, and what hangs on it."""
+        if op == "eq" and args[0] == args[1] and self.type(args[0]).kind != "real":
+            return self.builder.raw("const", (), (True,))
+        first = self.builder.nodes[args[0]] if args else None
+        if first is None or first.op != "const" or not isinstance(first.attrs[0], bool):
+            return None
+        if op == "select":
+            return args[1] if first.attrs[0] else args[2]
+        if op == "not":
+            return self.builder.raw("const", (), (not first.attrs[0],))
+        if op in ("and", "or"):
+            return args[1] if first.attrs[0] == (op == "and") else args[0]
+        return None
 
     def const(self, value: int) -> int:
         return self.builder.raw("const", (), (Fraction(value),))
@@ -88,7 +127,7 @@ class _Table:
                 return self.picked(node, args)
             case "reduce" if node.attrs[0] == "logsumexp":
                 m, rest = self.statistics(args, _axes(node.attrs[1]))
-                return self.raw("add", m, self.raw("log1p", rest))
+                return self.raw("add", m, self.raw("log1p", rest, name="log_total"), name="lse")
             case "reduce" if node.attrs[0] == "sum":
                 return self.contraction(args, _axes(node.attrs[1])) or self.raw("reduce", *args, attrs=node.attrs)
         return self.raw(node.op, *args, attrs=node.attrs)
@@ -117,12 +156,15 @@ class _Table:
         outer = {a: i for a, i in pairs.items() if a not in axes}
         m, rest = self.pick(m, outer), self.pick(rest, outer)
         below = _NONPOSITIVE if len(args) == 1 else None
-        return self.raw("sub", z, m, interval=below), self.raw("maximum", rest, self.const(0))
+        return self.raw("sub", z, m, interval=below, name="gap"), self.raw(
+            "maximum", rest, self.const(0), name="others"
+        )
 
     def log_probability(self, node: Node, args: tuple[int, ...], pairs: dict[str, int] | None = None) -> int:
         z = self.pick(args[0], pairs or {})
         below, rest = self._parts(z, args, _axes(node.attrs[0]), pairs or {})
-        logp = self.raw("sub", below, self.raw("log1p", rest), interval=node.type.interval)
+        log = self.raw("log1p", rest, name="log_total")
+        logp = self.raw("sub", below, log, interval=node.type.interval, name="logp")
         if node.op == "log_softmax" and len(args) == 2:
             mask = self.pick(args[1], pairs or {})
             return self.raw("select", mask, logp, self.builder.raw("const", (), (-inf,)))
@@ -131,8 +173,7 @@ class _Table:
     def probability(self, args: tuple[int, ...], axes: tuple[str, ...], pairs: dict[str, int] | None = None) -> int:
         z = self.pick(args[0], pairs or {})
         below, rest = self._parts(z, args, axes, pairs or {})
-        total = self.raw("add", self.const(1), rest)
-        p = self.raw("div", self.raw("exp", below), total, interval=UNIT if len(args) == 1 else None)
+        p = self.share(below, rest, UNIT if len(args) == 1 else None)
         return p if len(args) == 1 else self.raw("select", self.pick(args[1], pairs or {}), p, self.const(0))
 
     def exponential(self, node: Node, x: int) -> int:
@@ -147,8 +188,12 @@ class _Table:
         args = tuple(self.ids[a] for a in source.args)
         z = self.pick(args[0], pairs)
         below, rest = self._parts(z, args, _axes(source.attrs[0]), pairs)
-        interval = UNIT if len(args) == 1 else None
-        return self.raw("div", self.raw("exp", below), self.raw("add", self.const(1), rest), interval=interval)
+        return self.share(below, rest, UNIT if len(args) == 1 else None)
+
+    def share(self, below: int, rest: int, interval: Interval | None) -> int:
+        """exp(z - m) / (1 + rest)."""
+        e = self.raw("exp", below, name="e")
+        return self.raw("div", e, self.raw("add", self.const(1), rest, name="total"), interval=interval, name="p")
 
     # --- reading at an index ----------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ def plan(joint: JointGraph, registry: Registry, wanted: frozenset[str] | None = 
     leaf in `wanted` (all by default), from the leaves and the seeds; `LOSS.second` the second.* where the JointGraph
     has them. A buffer's name is `names.buffer_name` of the leaf's or output's, made distinct within the program.
     """
-    graph = expand(joint.graph, registry)
+    graph, hints = expand(joint.graph, registry)
     groups: dict[str, list[str]] = {"value": [], "gradient": [], "second": []}
     for name, _ in graph.outputs:
         head, _, leaf = name.partition(".")
@@ -35,7 +35,7 @@ def plan(joint: JointGraph, registry: Registry, wanted: frozenset[str] | None = 
     programs, notes = [], []
     for kind, names in groups.items():
         if names:
-            program, reason = _program(graph, kind, names, registry)
+            program, reason = _program(graph, hints, kind, names, registry)
             programs.append(program)
             notes += [f"{kind}: composed of whole-array operations, since {reason}"] if reason else []
     if joint.second_missing:
@@ -43,7 +43,9 @@ def plan(joint: JointGraph, registry: Registry, wanted: frozenset[str] | None = 
     return Plan(tuple(programs), tuple(notes))
 
 
-def _program(graph: Graph, kind: str, names: Sequence[str], registry: Registry) -> tuple[KernelProgram, str]:
+def _program(
+    graph: Graph, hints: dict[int, str], kind: str, names: Sequence[str], registry: Registry
+) -> tuple[KernelProgram, str]:
     leaves = [leaf for leaf in graph.leaves if _takes(kind, leaf)]
     named = buffer_names([*(leaf.name for leaf in leaves), *(_short(n) for n in names)])
     inputs = {leaf.name: Buffer(named[leaf.name], leaf.axes, dtype_of(leaf.type.kind), _role(leaf)) for leaf in leaves}
@@ -53,7 +55,7 @@ def _program(graph: Graph, kind: str, names: Sequence[str], registry: Registry) 
         node = graph.output(name)
         axes, dtype = _shape(graph, by_name, name, node)
         outputs.append(Output(Buffer(named[_short(name)], axes, dtype, "out"), node))
-    body, scratch, reason = schedule(graph, outputs, inputs, registry)
+    body, scratch, reason = schedule(graph, outputs, inputs, registry, hints)
     buffers = (*inputs.values(), *(o.buffer for o in outputs), *scratch)
     return KernelProgram(f"{graph.name}.{kind}", graph.axes, buffers, body), reason
 

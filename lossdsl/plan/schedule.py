@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from lossdsl.ir.graph import Graph, Node
+from lossdsl.plan.expand import reachable
 from lossdsl.plan.kernel import (
     Buffer,
     Dtype,
@@ -44,32 +45,27 @@ class Output:
 
 
 def schedule(
-    graph: Graph, outputs: Sequence[Output], leaves: dict[str, Buffer], registry: Registry
+    graph: Graph,
+    outputs: Sequence[Output],
+    leaves: dict[str, Buffer],
+    registry: Registry,
+    hints: dict[int, str],
 ) -> tuple[tuple[Stmt, ...], tuple[Buffer, ...], str]:
-    """The statements that store `outputs`, their scratch buffers, and why they are flat ('' for row loops)."""
+    """The statements that store `outputs`, their scratch buffers, and why they are flat ('' for row loops).
+
+    `hints` are names for nodes; others are named by what they do.
+    """
     reason = why_flat(graph, outputs)
     taken = {b.name for b in leaves.values()} | {o.buffer.name for o in outputs}
-    state = _State(graph, registry, leaves, outer=None if reason else graph.axes[0], taken=taken)
+    state = _State(graph, registry, leaves, outer=None if reason else graph.axes[0], taken=taken, hints=hints)
     if reason:
-        for n in reachable(graph, [o.node for o in outputs]):
+        for n in reachable(graph.nodes, [o.node for o in outputs]):
             state.need(n)
         for o in outputs:
             state.store(o)
     else:
         _phases(state, outputs)
     return tuple(state.scopes[0].body), tuple(state.scratch), reason
-
-
-def reachable(graph: Graph, roots: Sequence[int]) -> list[int]:
-    """What the roots need, in topological order."""
-    seen: set[int] = set()
-    stack = list(roots)
-    while stack:
-        n = stack.pop()
-        if n not in seen:
-            seen.add(n)
-            stack.extend(graph.nodes[n].args)
-    return sorted(seen)
 
 
 def reduced_axes(node: Node) -> tuple[str, ...]:
@@ -89,7 +85,7 @@ def why_flat(graph: Graph, outputs: Sequence[Output]) -> str:
         return "there are no axes"
     outer = graph.axes[0]
     loops = False
-    for n in reachable(graph, [o.node for o in outputs]):
+    for n in reachable(graph.nodes, [o.node for o in outputs]):
         node = graph.nodes[n]
         axes = {outer} & operand_axes(graph, node)
         loops = loops or bool(axes)
@@ -139,13 +135,20 @@ class _State:
     """The program being written: open scopes and the names given."""
 
     def __init__(
-        self, graph: Graph, registry: Registry, leaves: dict[str, Buffer], outer: str | None, taken: set[str]
+        self,
+        graph: Graph,
+        registry: Registry,
+        leaves: dict[str, Buffer],
+        outer: str | None,
+        taken: set[str],
+        hints: dict[int, str],
     ) -> None:
         self.graph = graph
         self.registry = registry
         self.leaves = leaves
         self.outer = outer
         self.taken = taken
+        self.hints = hints
         self.scopes = [_Scope(None)]
         self.saved: dict[int, str] = {}  # results that a later visit to the rows reads again, and their buffers
         self.scratch: list[Buffer] = []
@@ -251,8 +254,35 @@ class _State:
                 return self.reduction(n, node, depth, self.scopes[depth - 1])
         args = tuple(self.need(a, depth) for a in node.args)
         if node.op in self.registry.primitives:
-            return Let(self.value(n, _SHORT.get(node.op, node.op)), node.op, args, (), node.origin)
+            return Let(self.value(n, self._wish(n, node)), node.op, args, (), node.origin)
         return Island((self.value(n, node.op),), node.op, args, node.attrs, origin=node.origin)
+
+    def _wish(self, n: int, node: Node) -> str:
+        """What a pointwise value is called: by the hint, by what it chooses or compares, else by its operation."""
+        if n in self.hints:
+            return self.hints[n]
+        if node.op == "select":
+            branches = [a for a in node.args[1:] if self.graph.nodes[a].op != "const"]
+            if len(branches) == 1:
+                return self._stem(branches[0]) or "chosen"
+        if node.op == "eq" and self.graph.nodes[node.args[0]].op == "index":
+            stem = self._stem(node.args[1])
+            return f"at_{stem}" if stem else "same"
+        return _SHORT.get(node.op, node.op)
+
+    def _stem(self, n: int) -> str:
+        """The name of the buffer from which a value comes unchanged, or by a choice."""
+        node = self.graph.nodes[n]
+        if node.op == "leaf":
+            return self.leaves[str(node.attrs[0])].name
+        if node.op == "pick" and self.graph.nodes[node.args[0]].op == "leaf":
+            source = self._stem(node.args[0])
+            at = next((self._stem(i) for i in node.args[1:] if self.graph.nodes[i].op != "index"), "")
+            return f"{source}_{at}" if at else source
+        if node.op == "select":
+            stems = [self._stem(a) for a in node.args[1:] if self.graph.nodes[a].op != "const"]
+            return stems[0] if len(stems) == 1 else ""
+        return ""
 
     def _pick(self, n: int, node: Node, depth: int) -> Stmt:
         source = self.graph.nodes[node.args[0]]
@@ -261,8 +291,7 @@ class _State:
         if source.op == "leaf":
             buffer = self.leaves[str(source.attrs[0])]
             index = tuple(places.get(a, a) for a in buffer.axes)
-            at = next((p for a, p in places.items() if p not in self.graph.axes), "")
-            return Load(self.value(n, f"{buffer.name}_{at}" if at else buffer.name), buffer.name, index, node.origin)
+            return Load(self.value(n, self._stem(n) or buffer.name), buffer.name, index, node.origin)
         name = str(self.need(node.args[0], depth))
         return Pick(self.value(n, f"{name}_at"), name, axes, tuple(places.values()), node.origin)
 
@@ -323,7 +352,12 @@ def _result(statement: Stmt) -> str:
     raise InternalError("a statement that defines nothing")
 
 
-_SHORT = {"logsumexp": "lse", "minimum": "least", "maximum": "largest", "not": "un", "and": "both", "or": "either"}
+_SHORT = {
+    **{"logsumexp": "lse", "minimum": "lesser", "maximum": "greater", "not": "without", "and": "both", "or": "either"},
+    **{"add": "total", "sub": "difference", "mul": "product", "mulz": "product", "div": "ratio", "neg": "minus"},
+    **{"select": "chosen", "eq": "same", "ne": "differs", "lt": "less", "le": "at_most", "pow": "power"},
+    **{"log1p": "log1p", "abs": "size", "max": "largest", "min": "smallest", "argmax": "leader", "count": "number"},
+}
 _RESULTS = {"logsumexp": ("m", "rest"), "ties": ("m", "ties")}
 
 
@@ -338,7 +372,7 @@ def dtype_of(kind: str) -> Dtype:
 def _phases(state: _State, outputs: Sequence[Output]) -> None:
     """Visits the rows as often as reductions over their own axis stand behind one another."""
     graph, outer = state.graph, str(state.outer)
-    nodes = reachable(graph, [o.node for o in outputs])
+    nodes = reachable(graph.nodes, [o.node for o in outputs])
     level: dict[int, int] = {}
     for n in nodes:
         node = graph.nodes[n]
@@ -468,7 +502,7 @@ def _region(state: _State, anchors: Sequence[_Anchor], homes: dict[int, _Scope])
 def _levels(state: _State, anchors: Sequence[_Anchor]) -> tuple[dict[int, int], list[int]]:
     """How many sweeps of this scope lie behind each value, and the reductions whose results belong to this scope."""
     graph, bound = state.graph, state.bound
-    needed = [n for n in reachable(graph, [o for a in anchors for o in a.operands]) if state.by_rows(n)]
+    needed = [n for n in reachable(graph.nodes, [o for a in anchors for o in a.operands]) if state.by_rows(n)]
     needed = _without_known(state, needed, [o for a in anchors for o in a.operands])
     level: dict[int, int] = {}
     local: list[int] = []

@@ -2,45 +2,24 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-
 import numpy as np
 import pytest
 import torch
 
 from lossdsl.backends.torch.emit import emit
 from lossdsl.plan.interpret import run
-from lossdsl.plan.kernel import KernelProgram, Plan
-from lossdsl.plan.names import buffer_names, free_axes, size_argument
+from lossdsl.plan.kernel import Plan
+from lossdsl.plan.names import free_axes, size_argument
 from lossdsl.plan.plan import plan
+from lossdsl.plan.text import parse_kernel
+from lossdsl.primitives.scan import load_primitives
 from lossdsl.registry import Registry
+from tests.backends.emitted import arguments, by_buffer, module
+from tests.kernel import programs as written
 from tests.plan.graphs import GRAPHS, arrays, joint
 
+PROGRAMS = written.NAMES
 KINDS = ("plain", "ties", "offset", "wide", "infinite")
-
-
-def module(p: Plan, registry: Registry) -> ModuleType:
-    """The emitted functions as a module."""
-    emitted = emit(p, None, registry)
-    made = ModuleType("emitted")
-    exec("\n".join([*emitted.imports, emitted.functions]), made.__dict__)
-    return made
-
-
-def arguments(program: KernelProgram, given: dict[str, np.ndarray]) -> list[torch.Tensor]:
-    """The program's tensors in order; params are 0-d float64."""
-    found = []
-    for b in program.buffers:
-        if b.role == "param":
-            found.append(torch.tensor(float(given[b.name]), dtype=torch.float64))
-        elif b.role == "in":
-            found.append(torch.as_tensor(np.array(given[b.name])))
-    return found
-
-
-def by_buffer(leaves: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    names = buffer_names(leaves)
-    return {names[k]: v for k, v in leaves.items()}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -48,7 +27,7 @@ def by_buffer(leaves: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 def test_emitted_code_computes_what_the_interpreter_does(name: str, kind: str, registry: Registry) -> None:
     j = joint(name, registry)
     p = plan(j, registry)
-    functions = module(p, registry)
+    functions = module(emit(p, None, registry))
     given = by_buffer(arrays(j.graph, 7, kind))
     for program in p.programs:
         sizes = dict.fromkeys(free_axes(program), 4)
@@ -64,3 +43,55 @@ def test_emitted_code_computes_what_the_interpreter_does(name: str, kind: str, r
             np.testing.assert_allclose(
                 found.numpy(), expected, rtol=1e-11, atol=1e-13 * scale, err_msg=f"{program.name} {b.name}"
             )
+
+
+@pytest.mark.parametrize("name", sorted(load_primitives()))
+def test_every_primitive_at_its_samples(name: str, registry: Registry) -> None:
+    """Spelled in torch or printed from its expansion: as the interpreter has it, in the dtype that is computed in."""
+    record = registry.primitives[name]
+    names = "xyz"[: record.arity]
+    kinds = ["bool" if record.argument_kind == "bool" or (name == "select" and i == 0) else "real" for i in range(3)]
+    lines = [f"kernel {name}.value", "axes N"]
+    lines += [f"in {x}[N]: {k}" for x, k in zip(names, kinds, strict=False)]
+    kind = record.kind if record.kind in ("bool", "int") else "bool" if record.argument_kind == "bool" else "real"
+    lines += [f"out result[N]: {kind}"]
+    lines += [f"{x}1[N]{'' if k == 'real' else ': bool'} = load {x}[N]" for x, k in zip(names, kinds, strict=False)]
+    lines += [f"r[N]{'' if kind == 'real' else ': ' + kind} = {name}({', '.join(x + '1' for x in names)})"]
+    program = parse_kernel("\n".join([*lines, "store result[N] = r"]) + "\n")
+    samples = np.array(record.samples)
+    given = {
+        x: samples[:, i] != 0 if k == "bool" else samples[:, i]
+        for i, (x, k) in enumerate(zip(names, kinds, strict=False))
+    }
+    function = module(emit(Plan((program,)), None, registry)).value
+    exact = run(program, registry, given)["result"]
+    (found,) = function(*arguments(program, given))
+    np.testing.assert_allclose(found.numpy(), exact, rtol=4e-15 * max(record.ulp, 1), atol=1e-300)
+    if "real" in kinds[: record.arity]:
+        narrow = function(*(a.float() if a.is_floating_point() else a for a in arguments(program, given)))[0]
+        assert narrow.dtype == (torch.float32 if kind == "real" else found.dtype)
+        rounded = {k: v.astype(np.float32).astype(float) if v.dtype == float else v for k, v in given.items()}
+        expected = run(program, registry, rounded, number="mpmath")["result"].astype(float)
+        np.testing.assert_allclose(narrow.numpy(), expected, rtol=record.ulp * 2.0**-23, atol=1e-37)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_written_by_hand(name: str, registry: Registry) -> None:
+    """Guards, scratch buffers, ties, masks: what no planner need write, printed all the same."""
+    program = written.program(name)
+    rng = np.random.default_rng(5)
+    sizes = {"N": 6, "C": 4, "D": 3}
+    given = {}
+    for b in program.buffers:
+        shape = tuple(sizes[a.rstrip("'")] for a in b.axes)
+        if b.name == "mask":
+            given[b.name] = rng.random(shape) < 0.7
+        elif b.role in ("in", "param"):
+            given[b.name] = rng.normal(size=shape) if b.dtype == "real" else rng.integers(0, 3, shape)
+    if "target" in given:
+        given["ignore_index"] = np.int64(given["target"][1])
+    exact = run(program, registry, given)
+    function = getattr(module(emit(Plan((program,)), None, registry)), program.name.rsplit(".")[-1])
+    results = function(*arguments(program, given))
+    for b, found in zip([b for b in program.buffers if b.role == "out"], results, strict=True):
+        np.testing.assert_allclose(found.numpy(), exact[b.name], rtol=1e-11, atol=1e-14)

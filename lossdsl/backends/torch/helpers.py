@@ -17,6 +17,16 @@ def _times(a: Tensor, b: Tensor) -> Tensor:
     return torch.where((a == 0) | (b == 0), 0, a * b)
 
 
+def _sum(x: Tensor, dim: int | tuple[int, ...]) -> Tensor:
+    """The sum over dimensions, added up in float64."""
+    return x.sum(dim, dtype=torch.float64).to(x.dtype)
+
+
+def _pick(x: Tensor, index: Tensor) -> Tensor:
+    """The entry of each row, along the last dimension, that the index says."""
+    return x.gather(-1, index[..., None]).squeeze(-1)
+
+
 def _softmax_parts(z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Per row of the last dimension: its maximum m, the sum of exp(z - m) less the
     maximum's own term, and exp(z - m).

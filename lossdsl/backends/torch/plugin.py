@@ -1,4 +1,4 @@
-"""The torch backend, declared through the hook that anyone's backend uses."""
+"""The torch backend's hook: it works on every device and comes last under "auto"."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from lossdsl.backends.hooks import hookimpl
 
 @hookimpl
 def lossdsl_backends() -> list[BackendSpec]:
+    """The one record of this folder."""
+    module = "lossdsl.backends.torch.emit"
     return [
         BackendSpec(
             name="torch",
             api=API,
-            emit="lossdsl.backends.torch.emit:emit",
-            probe="lossdsl.backends.torch.emit:probe",
-            devices=("cpu", "cuda", "mps", "xpu"),
-            priority=0,
-            doc="whole-array torch operations; runs wherever torch does",
+            emit=f"{module}:emit",
+            probe=f"{module}:probe",
+            devices=("*",),
+            doc="plain torch operations; works everywhere torch does, torch.compile included",
         )
     ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from lossdsl.backends.api import Buffer, KernelProgram
 from lossdsl.backends.torch import spell, whole
@@ -54,11 +55,18 @@ class Printer:
         self.sizes: dict[str, str] = {}
         self.is_helper = False
         self.indices: dict[str, str] = {}
+        self.constants: dict[str, str] = {}
         self.said: str | None = None  # the comment above the current group
-        self.uses = _uses(flat)
+        # What a value is called that is stored as it is: outputs that are gradients are still to be cast.
+        self.outputs = {
+            s.value: s.buffer.name
+            for s in reversed(flat.stores)
+            if isinstance(s.value, Ref) and s.where is None and self._given(s.buffer) is None
+        }
+        self.shares = _shared_exponentials(flat)
+        self.uses = _uses(flat, set(self.shares.values()))
         self.arguments = {b.name: self.names.new(b.name) for b in self.program.buffers if b.role in ("in", "param")}
         self.converted: dict[str, Text] = {}
-        self.shares = _shared_exponentials(flat)
         self.device = self._device()
         self.free = free_axes(self.program)
 
@@ -139,7 +147,7 @@ class Printer:
     # --- lines ------------------------------------------------------------------------------------------------------
 
     def line(self, text: str) -> None:
-        self.lines.append(f"    {text}")
+        self.lines += [f"    {text}"] if len(text) + 4 <= WIDTH else _wrapped(text)
 
     def call(self, helper: str) -> str:
         self.helpers.add(helper)
@@ -173,6 +181,18 @@ class Printer:
         self.texts[ref] = replace(text, text=name, binds=ATOM)
         return self.texts[ref]
 
+    def named(self, text: Text, wish: str) -> Text:
+        """An expression under a name of its own."""
+        name = self.names.new(wish)
+        self.line(f"{name} = {text.text}")
+        return replace(text, text=name, binds=ATOM)
+
+    def constant(self, text: str, dtype: str) -> Text:
+        """A number as a 0-d tensor, made once."""
+        if text not in self.constants:
+            self.constants[text] = self.named(Text(text, dtype=dtype), "number").text
+        return Text(self.constants[text], dtype=dtype)
+
     # --- operands ---------------------------------------------------------------------------------------------------
 
     def value(self, ref: Ref) -> str:
@@ -190,8 +210,14 @@ class Printer:
         """The operand as a name (or a number): what is used twice must not be written twice."""
         if isinstance(x, Ref) and x in self.pending:
             op = self.flat.ops[x.op]
-            return self.assign(x, self.pending.pop(x), wish(op, x.result), op.origin)
+            return self.assign(x, self.pending.pop(x), self.wish(op, x.result), op.origin)
         return self.text(x)
+
+    def wish(self, op: Op, result: int) -> str:
+        """What the planner calls a value, without its number."""
+        name = op.values[result].name
+        head, _, tail = name.rpartition("_")
+        return head if head and tail.isdigit() else name
 
     def order(self, axes: Iterable[str]) -> tuple[str, ...]:
         found = set(axes)
@@ -248,7 +274,7 @@ class Printer:
             elif uses[r] == 1 and len(text.text) <= _INLINE:
                 self.pending[at] = text
             else:
-                self.assign(at, text, wish(op, r), op.origin)
+                self.assign(at, text, self.outputs.get(at) or self.wish(op, r), op.origin)
 
     def pointwise(self, op: Op) -> Text:
         """The expression of a primitive."""
@@ -257,7 +283,7 @@ class Printer:
             args = [self.aligned(self.text(a), axes) for a in op.args]
             text = apply(self, op.name, args, op.values[0].dtype)
             inner = [a for a in op.args if isinstance(a, Ref) and a in self.pending]
-            if len(text.text) + 30 <= WIDTH or not inner:
+            if len(text.text) + len(self.wish(op, 0)) + 10 <= WIDTH or not inner:
                 break
             self.settle(max(inner, key=lambda a: len(self.pending[a].text)))
         for a in op.args:
@@ -294,17 +320,37 @@ class Printer:
         return whole.as_output(self, s, value, self._given(s.buffer))
 
 
+def _wrapped(text: str) -> list[str]:
+    """A call that is too long for a line, with its arguments on the next, or on one each."""
+    depth, opened = 0, -1
+    commas: list[int] = []
+    for i, c in enumerate(text):
+        if c in "([{":
+            opened = i if depth == 0 else opened
+            depth += 1
+        elif c in ")]}":
+            depth -= 1
+            if depth == 0 and i < len(text) - 1:
+                commas.clear()
+        elif c == "," and depth == 1:
+            commas.append(i)
+    if opened < 0 or not text.endswith(")"):
+        return [f"    {text}"]
+    inner = text[opened + 1 : -1]
+    if len(inner) + 8 <= WIDTH:
+        return [f"    {text[: opened + 1]}", f"        {inner}", "    )"]
+    cuts = [opened, *(i for i in commas if i > opened), len(text) - 1]
+    parts = [text[a + 1 : b].strip() for a, b in pairwise(cuts)]
+    return [f"    {text[: opened + 1]}", *(f"        {p}," for p in parts), "    )"]
+
+
 def apply(printer: Printer, name: str, args: Sequence[Text], dtype: str) -> Text:
     """A primitive of operands that are aligned already."""
     spelling = spell.SPELLINGS.get(name) or spell.call(printer.call(helper_name(name)))
     args = list(args)
     if not any(a.tensor for a in args):
         args[0] = whole.as_tensor(printer, args[0], dtype if name != "select" else "bool")
-    if (
-        name in spell.TENSORS
-        or name not in spell.SPELLINGS
-        or (name == "div" and not any(a.tensor and a.dtype == "real" for a in args))
-    ):
+    if name in spell.TENSORS or name not in spell.SPELLINGS:
         args = [a if a.tensor else whole.as_tensor(printer, a, dtype) for a in args]
     if name == "select":
         args[1:] = _branches(printer, args[1:], dtype, args[0])
@@ -350,13 +396,6 @@ def _branches(printer: Printer, args: Sequence[Text], dtype: str, condition: Tex
     return both
 
 
-def wish(op: Op, result: int) -> str:
-    """What the planner calls a value, without its number."""
-    name = op.values[result].name
-    head, _, tail = name.rpartition("_")
-    return head if head and tail.isdigit() else name
-
-
 def signature(kind: str, arguments: Sequence[str], sizes: Sequence[str]) -> str:
     """The `def` line; one argument a line if they do not fit."""
     items = [f"{a}: Tensor" for a in arguments]
@@ -368,8 +407,8 @@ def signature(kind: str, arguments: Sequence[str], sizes: Sequence[str]) -> str:
     return "\n".join([f"def {kind}(", *(f"    {i}," for i in items), ") -> tuple[Tensor, ...]:"])
 
 
-def _uses(flat: Flat) -> dict[Ref, int]:
-    """How often each live value is read."""
+def _uses(flat: Flat, given: set[int]) -> dict[Ref, int]:
+    """How often each live value is read; the operations `given` come with others and read nothing."""
     uses: dict[Ref, int] = {}
 
     def read(x: Argument | None) -> None:
@@ -381,7 +420,7 @@ def _uses(flat: Flat) -> dict[Ref, int]:
             read(s.value)
             read(s.where)
     for i in reversed(range(len(flat.ops))):
-        if any(r.op == i for r in uses):
+        if i not in given and any(r.op == i for r in uses):
             for a in flat.ops[i].args:
                 read(a)
     return uses

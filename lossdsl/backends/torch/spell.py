@@ -98,6 +98,14 @@ def bound(side: str, function: str) -> Spelling:
     return spell
 
 
+def clip(x: Text, low: Text, high: Text) -> tuple[str, int]:
+    """min(max(x, low), high): one clamp between numbers."""
+    if x.tensor and not low.tensor and not high.tensor:
+        return f"{x.at(ATOM)}.clamp({low.text}, {high.text})", ATOM
+    text, binds = bound("min", "torch.maximum")(x, low)
+    return bound("max", "torch.minimum")(Text(text, binds), high)
+
+
 def power(a: Text, b: Text) -> tuple[str, int]:
     if b.text == "2" and not b.tensor:
         return f"torch.square({a.text})", ATOM
@@ -106,7 +114,8 @@ def power(a: Text, b: Text) -> tuple[str, int]:
 
 def polygamma(order: int) -> Spelling:
     def spell(a: Text) -> tuple[str, int]:
-        return f"torch.polygamma({order}, {a.text})", ATOM
+        function = "torch.special.zeta(2.0, " if order == 1 else f"torch.polygamma({order}, "
+        return f"{function}{a.text})", ATOM
 
     return spell
 
@@ -121,6 +130,7 @@ SPELLINGS: dict[str, Spelling] = {
     "mod": call("torch.remainder"),
     "minimum": bound("max", "torch.minimum"),
     "maximum": bound("min", "torch.maximum"),
+    "clip": clip,
     "relu": call("torch.relu"),
     "eq": compare("=="),
     "ne": compare("!="),
@@ -134,7 +144,7 @@ SPELLINGS: dict[str, Spelling] = {
     "select": call("torch.where"),
     "mulz": call("_times"),
     "softplus": call("torch.nn.functional.softplus", "threshold=40.0"),
-    "trigamma": polygamma(1),
+    "trigamma": polygamma(1),  # torch.polygamma(1, ·) has nine digits
     "tetragamma": polygamma(2),
     **{
         name: call(f"torch.{name}")

@@ -165,15 +165,25 @@ class _Walk:
         places, args = self._places(s.index)
         if buffer.role in ("out", "scratch"):
             stored = next((w for w in self.stores if w.buffer is buffer), None)
-            if stored is None or stored.where is not None or not isinstance(stored.value, Ref):
-                raise InternalError(f"{s.buffer} is loaded but was stored under a condition")
-            if stored.index == tuple(places):
-                self.refs[s.value.name] = stored.value
-            else:
-                attrs: tuple[Attr, ...] = (stored.index, tuple(places))
-                self.add("pick", "pick", [stored.value, *args], attrs, (s.value,), s.origin)
+            if stored is None:
+                raise InternalError(f"{s.buffer} is loaded before it is stored")
+            self._reload(s, stored, places, args)
             return
         self.add("load", s.buffer, args, (tuple(places),), (s.value,), s.origin)
+
+    def _reload(self, s: Load, stored: Stored, places: Sequence[str], args: Sequence[Argument]) -> None:
+        """What was stored, read again: the value itself, at other places if need be."""
+        value = stored.value
+        if stored.where is not None or not isinstance(value, Ref):
+            held = Value("held", tuple(a for a in self.program.axes if a in stored.index), stored.buffer.dtype)
+            where = True if stored.where is None else stored.where
+            self.add("let", "select", [where, value, stored.otherwise], (), (held,), s.origin)
+            value = self.refs.pop("held")
+        if stored.index == tuple(places):
+            self.refs[s.value.name] = value
+        else:
+            attrs: tuple[Attr, ...] = (stored.index, tuple(places))
+            self.add("pick", "pick", [value, *args], attrs, (s.value,), s.origin)
 
     def conditions(self, axes: Sequence[str] | None, where: Operand | None) -> Argument | None:
         """A mask together with the guards of the loops over `axes` (all of them for None)."""

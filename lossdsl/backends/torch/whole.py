@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lossdsl.backends.api import Buffer
+from lossdsl.backends.torch import spell
 from lossdsl.backends.torch.spell import ATOM, Text
 from lossdsl.backends.torch.ssa import Flat, Op, Ref, Stored
 from lossdsl.check.types import base_axis
@@ -39,8 +40,7 @@ def spelled(p: Printer, op: Op, number: int) -> list[Text]:
 def as_tensor(p: Printer, x: Text, dtype: str) -> Text:
     """A Python number as a 0-d tensor."""
     kind = {"real": "dtype", "int": "torch.int64", "bool": "torch.bool"}[dtype]
-    text = f"torch.full((), {x.text}, dtype={kind}, device={p.device})"
-    return Text(text, dtype=dtype)
+    return p.constant(f"torch.full((), {x.text}, dtype={kind}, device={p.device})", dtype)
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
@@ -73,8 +73,8 @@ def _gather(p: Printer, source: Text, places: Sequence[str], indices: Sequence[T
         return Text(f"{source.at(ATOM)}[{_index(indices[0])}]", axes=indices[0].axes, dtype=source.dtype)
     rows = tuple(places[:-1])
     if len(indices) == 1 and places[-1] == "" and indices[0].axes == rows and rows == p.order(rows):
-        index = f"{_index(indices[0], ATOM)}[..., None]"
-        return Text(f"{source.at(ATOM)}.gather(-1, {index}).squeeze(-1)", axes=rows, dtype=source.dtype)
+        p.call("_pick")
+        return Text(f"_pick({source.text}, {_index(indices[0])})", axes=rows, dtype=source.dtype)
     given = iter(indices)
     parts = []
     for place in places:
@@ -131,18 +131,18 @@ def _reduce(p: Printer, op: Op, number: int) -> list[Text]:
     x = p.settle(op.args[0])
     mask = p.settle(op.args[1]) if op.masked else None
     if op.name == "count" and mask is not None:
-        return [_summed(_spread(p, mask, over), over)]
+        return [_summed(p, _spread(p, mask, over), over)]
     if op.name == "logsumexp":
         return _statistics(p, masked(p, x, mask, '-float("inf")'), over, number)
     if op.name == "ties":
-        return _ties(p, masked(p, x, mask, '-float("inf")'), over)
+        return _ties(p, x, mask, over, number)
     neutral = _NEUTRAL.get(op.name, '-float("inf")')
     x = _spread(p, masked(p, x, mask, neutral), over)
     dims = _dims(x, over)
     kept = tuple(a for a in x.axes if a not in over)
     match op.name:
         case "sum" | "count":
-            return [_summed(x, over)]
+            return [_summed(p, x, over)]
         case "prod":
             text = x.at(ATOM)
             for d in sorted(dims, reverse=True):
@@ -165,12 +165,13 @@ def _dim_text(dims: Sequence[int]) -> str:
     return str(dims[0]) if len(dims) == 1 else f"({', '.join(map(str, dims))})"
 
 
-def _summed(x: Text, over: Sequence[str]) -> Text:
+def _summed(p: Printer, x: Text, over: Sequence[str]) -> Text:
     dims = _dim_text(_dims(x, over))
     kept = tuple(a for a in x.axes if a not in over)
     if x.dtype != "real":
         return Text(f"{x.at(ATOM)}.sum({dims})", axes=kept, dtype="int")
-    return Text(f"{x.at(ATOM)}.sum({dims}, dtype=torch.float64).to(dtype)", axes=kept)
+    p.call("_sum")
+    return Text(f"_sum({x.text}, {dims})", axes=kept)
 
 
 def _extreme(p: Printer, name: str, x: Text, over: Sequence[str], dims: Sequence[int]) -> str:
@@ -220,10 +221,10 @@ def _statistics(p: Printer, x: Text, over: Sequence[str], number: int) -> list[T
     shared = p.shares.get(number)
     op = p.flat.ops[number]
     p.comment(op.origin)
-    names = [p.names.new(v.name) if p.uses.get(Ref(number, i)) else "_" for i, v in enumerate(op.values)]
+    names = [p.names.new(p.wish(op, i)) if p.uses.get(Ref(number, i)) else "_" for i, v in enumerate(op.values)]
     e = "_"
     if shared is not None:
-        e = p.names.new(p.flat.ops[shared].values[0].name)
+        e = p.names.new(p.wish(p.flat.ops[shared], 0))
         p.texts[Ref(shared)] = Text(e, axes=p.flat.ops[shared].values[0].axes)
     p.line(f"{names[0]}, {names[1]}, {e} = _softmax_parts({_rows_last(x, over).text})")
     return [Text(n, axes=kept) for n in names]
@@ -244,8 +245,18 @@ def _rows_last(x: Text, over: Sequence[str]) -> Text:
     return replace(x, text=text, binds=ATOM)
 
 
-def _ties(p: Printer, x: Text, over: Sequence[str]) -> list[Text]:
-    raise InternalError("the torch backend does not print ties yet")
+def _ties(p: Printer, x: Text, mask: Text | None, over: Sequence[str], number: int) -> list[Text]:
+    """The maximum, and how many of the entries attain it."""
+    x = _spread(p, masked(p, x, mask, '-float("inf")'), over)
+    x = x if x.text.isidentifier() else p.named(x, "x")
+    kept = tuple(a for a in x.axes if a not in over)
+    m = Text(_extreme(p, "max", x, over, _dims(x, over)), axes=kept, dtype=x.dtype)
+    m = p.named(m, p.wish(p.flat.ops[number], 0))
+    attained = Text(f"{x.text} == {p.aligned(m, x.axes).text}", spell.COMPARE, x.axes, "bool")
+    if mask is not None:
+        shown = p.aligned(mask, x.axes)
+        attained = Text(f"{shown.at(spell.AND)} & {attained.at(spell.AND + 1)}", spell.AND, x.axes, "bool")
+    return [m, _summed(p, attained, over)]
 
 
 def _scatter(p: Printer, op: Op) -> Text:
@@ -301,7 +312,10 @@ def as_output(p: Printer, s: Stored, value: Text, given: Buffer | None) -> str:
     if axes != s.index:
         places = ", ".join(str(axes.index(a)) for a in s.index)
         text = replace(text, text=f"{text.at(ATOM)}.permute({places})", binds=ATOM)
+    room = 88 - 8 - len(s.buffer.name) - len(".to()")
     if given is not None:
+        if len(text.at(ATOM)) + len(p.converted[given.name].text) > room:
+            text = p.named(text, s.buffer.name)
         text = replace(text, text=f"{text.at(ATOM)}.to({p.converted[given.name].text})", binds=ATOM)
     if text.text.isidentifier():
         return text.text
