@@ -34,6 +34,9 @@ def _softmax_parts(z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     Without that term, log1p(rest) and 1 + rest keep their digits when one class leads.
     A row of -inf has m = 0 and rest = -1.
     """
+    if z.shape[-1] == 0:
+        zero = z.sum(-1)
+        return zero, zero - 1, z
     m, leader = z.max(-1, keepdim=True)
     nothing = m == -float("inf")
     m = torch.where(nothing, 0, m)
@@ -55,6 +58,13 @@ def _amin(x: Tensor, dim: int) -> Tensor:
     if x.shape[dim] == 0:
         return x.sum(dim) + float("inf")
     return x.amin(dim)
+
+
+def _argmax(x: Tensor, dim: int) -> Tensor:
+    """The index of the first maximum over a dimension; 0 where that is empty."""
+    if x.shape[dim] == 0:
+        return x.sum(dim).long()
+    return x.argmax(dim)
 
 
 def _put(index: Tensor, values: Tensor, size: int) -> Tensor:

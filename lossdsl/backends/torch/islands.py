@@ -92,7 +92,7 @@ def _order(p: Printer, args: Sequence[Text], op: Op) -> Text:
     else:
         text = f"{key.at(ATOM)}.argsort(dim=-1, descending={down}, stable=True)"
     if rank in p.free:
-        text += f"[..., : {p.size(rank)}]"
+        text += f"[..., :{p.size(rank)}]"
     return permuted(p, Text(text, dtype="int"), (*last[:-1], rank))
 
 

@@ -65,10 +65,17 @@ def infix(symbol: str, level: int, associative: bool = False) -> Spelling:
 
 
 def compare(symbol: str) -> Spelling:
+    """A comparison, with a number on the right."""
+
     def spell(a: Text, b: Text) -> tuple[str, int]:
-        return f"{a.at(COMPARE + 1)} {symbol} {b.at(COMPARE + 1)}", COMPARE
+        if a.tensor:
+            return f"{a.at(COMPARE + 1)} {symbol} {b.at(COMPARE + 1)}", COMPARE
+        return f"{b.at(COMPARE + 1)} {_TURNED.get(symbol, symbol)} {a.at(COMPARE + 1)}", COMPARE
 
     return spell
+
+
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def call(function: str, *more: str) -> Spelling:

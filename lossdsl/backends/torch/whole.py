@@ -150,8 +150,11 @@ def _reduce(p: Printer, op: Op, number: int) -> list[Text]:
             return [Text(text, axes=kept, dtype="real" if x.dtype == "real" else "int")]
         case "max" | "min":
             return [Text(_extreme(p, op.name, x, over, dims), axes=kept, dtype=x.dtype)]
-        case "argmax" | "argmin":
-            return [Text(f"{x.at(ATOM)}.{op.name}({dims[0]})", axes=kept, dtype="int")]
+        case "argmax" if _over_batch(p, over):
+            p.call("_argmax")
+            return [Text(f"_argmax({x.text}, {dims[0]})", axes=kept, dtype="int")]
+        case "argmax":
+            return [Text(f"{x.at(ATOM)}.argmax({dims[0]})", axes=kept, dtype="int")]
     raise InternalError(f"the torch backend does not print the reduction {op.name} yet")
 
 
@@ -174,10 +177,14 @@ def _summed(p: Printer, x: Text, over: Sequence[str]) -> Text:
     return Text(f"_sum({x.text}, {dims})", axes=kept)
 
 
+def _over_batch(p: Printer, over: Sequence[str]) -> bool:
+    """Whether one of the axes may be empty."""
+    return any(base_axis(a) == base_axis(p.program.axes[0]) for a in over)
+
+
 def _extreme(p: Printer, name: str, x: Text, over: Sequence[str], dims: Sequence[int]) -> str:
     """amax or amin; over the batch, which may be empty, by the helper."""
-    batch = base_axis(p.program.axes[0]) if p.program.axes else ""
-    if not any(base_axis(a) == batch for a in over):
+    if not _over_batch(p, over):
         return f"{x.at(ATOM)}.a{name}({_dim_text(dims)})"
     p.call(f"_a{name}")
     text = x.text
