@@ -193,7 +193,7 @@ class Builder(Transformer[Token, Any]):
             return axis_name(token)
         bare = text.rstrip("'")
         if bare != text:
-            _check_letters(bare, span)
+            _check_letters(text, span)
             return ast.Primed(bare, len(text) - len(bare), span=span)
         return ast.Name(value_name(token), span=span)
 

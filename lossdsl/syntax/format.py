@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lossdsl.source.diagnostic import DiagnosticError, InternalError
-from lossdsl.source.text import Source
+from lossdsl.source.diagnostic import Diagnostic, DiagnosticError, InternalError, Label
+from lossdsl.source.text import Source, Span
 from lossdsl.syntax.ast import Assign, Comment, LossDef
 from lossdsl.syntax.parse import ParsedFile, ParsedStatement, parse_file
 from lossdsl.syntax.printing import print_statement
@@ -45,6 +45,9 @@ def _verify(source: Source, loss: LossDef, text: str) -> None:
     try:
         parsed = parse_file(again)
     except DiagnosticError as error:
+        if all(d.code == "E0101" for d in error.diagnostics):
+            label = Label(Span(0, min(1, len(source.text))), error.diagnostics[0].message)
+            raise DiagnosticError(source, [Diagnostic("E0101", "the file would be too large", (label,))]) from None
         raise InternalError(f"the formatter's output for {source.name} does not parse: {error}") from error
     if parsed.loss != loss:
         raise InternalError(f"the formatter would change the meaning of {source.name}")

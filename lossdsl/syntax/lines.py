@@ -18,6 +18,8 @@ from lossdsl.syntax.words import PARTS
 
 DEEPEST = 100  # brackets in brackets; the tree's depth has the same limit
 LARGEST = 64 * 1024  # bytes of a file
+LONGEST = 10_000  # characters of a statement that are not blank
+_AHEAD = 100  # lines looked through for a closing bracket once one was never found
 
 _PIECE = re.compile(r'(?P<doc>""")|(?P<string>"[^"\n]*"?)|(?P<comment>#[^\n]*)|(?P<open>[(\[{])|(?P<close>[)\]}])|\n')
 _GOES_ON_AFTER = re.compile(
@@ -125,22 +127,24 @@ def _unclosed(span: Span, what: str, quotes: str) -> Diagnostic:
 
 def _join(text: str, rows: list[_Row], problems: list[Diagnostic]) -> Iterator[Line]:
     """Rows into logical lines."""
-    first = 0
+    first, end = 0, len(rows)
     while first < len(rows):
         last, depth = first, _depth(rows[first], 0)
-        while last + 1 < len(rows) and (depth > 0 or _goes_on(text, rows[last], rows[last + 1])):
+        while last + 1 < min(len(rows), end) and (depth > 0 or _goes_on(text, rows[last], rows[last + 1])):
             last += 1
             depth = _depth(rows[last], depth)
         if depth > 0:
             last = _give_up(text, rows, first, last)
+        if depth > 0 or end < len(rows):
+            end = last + 1 + _AHEAD  # or a file of open brackets would be read again for each of its lines
         taken = rows[first : last + 1]
         brackets = tuple(b for row in taken for b in row.brackets)
         line = Line(Span(taken[0].code_start, taken[-1].end), _first_word(text, taken[0]), brackets)
-        deep = _too_deep(brackets)
-        if deep is None:
+        refused = _too_deep(brackets) or _too_long(text, line)
+        if refused is None:
             yield line
         else:
-            problems.append(deep)
+            problems.append(refused)
         first = last + 1
 
 
@@ -176,6 +180,16 @@ def starts_statement(text: str, offset: int) -> bool:
 def _first_word(text: str, row: _Row) -> str:
     word = _WORD.match(text, row.code_start)
     return word.group() if word else ""
+
+
+def _too_long(text: str, line: Line) -> Diagnostic | None:
+    if line.span.end - line.span.start <= LONGEST or text.startswith('"', line.span.start):
+        return None
+    size = sum(map(len, text[line.span.start : line.span.end].split()))
+    if size <= LONGEST:
+        return None
+    where = Label(Span(line.span.start, line.span.start + max(len(line.word), 1)), f"{size} characters")
+    return Diagnostic("E0101", f"a statement is longer than {LONGEST} characters", (where,), "split it")
 
 
 def _too_deep(brackets: tuple[tuple[int, str], ...]) -> Diagnostic | None:

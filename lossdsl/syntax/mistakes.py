@@ -7,6 +7,7 @@ don't match, and for what stands around the place where the parser stopped.
 from __future__ import annotations
 
 import re
+from itertools import islice
 
 from lossdsl.source.diagnostic import Diagnostic, Label
 from lossdsl.source.text import Source, Span
@@ -16,6 +17,7 @@ from lossdsl.syntax.odd import is_odd, odd_character
 
 _TEXTS = re.compile(r'"""[\s\S]*?(?:"""|\Z)|"[^"\n]*"?|#[^\n]*')
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
+_SHOWN = 20  # findings in one statement
 _BEFORE = 500  # characters before the place that are looked at
 
 
@@ -37,7 +39,7 @@ def _never(masked: str, start: int) -> list[Diagnostic]:
     found: list[Diagnostic] = []
     taken: list[Span] = []
     for habit in NEVER:
-        for match in habit.pattern.finditer(masked):
+        for match in islice(habit.pattern.finditer(masked), _SHOWN):
             span = Span(start + match.start(), start + match.end())
             if any(span.start < t.end and t.start < span.end for t in taken):
                 continue
@@ -45,8 +47,8 @@ def _never(masked: str, start: int) -> list[Diagnostic]:
             words = _words(match)
             label = Label(span, habit.label)
             found.append(Diagnostic(habit.code, habit.message.format(**words), (label,), habit.fix.format(**words)))
-    found += [odd_character(c, start + i) for i, c in enumerate(masked) if is_odd(c)]
-    return sorted(found, key=lambda d: d.labels[0].span.start)[:20]
+    found += islice((odd_character(c, start + i) for i, c in enumerate(masked) if is_odd(c)), _SHOWN)
+    return sorted(found, key=lambda d: d.labels[0].span.start)[:_SHOWN]
 
 
 def _words(match: re.Match[str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from lossdsl.source.data import grammar_text
-from lossdsl.source.diagnostic import Diagnostic, DiagnosticError
+from lossdsl.source.diagnostic import Diagnostic, DiagnosticError, Label
 from lossdsl.source.text import Source, Span
 from lossdsl.syntax import ast
 from lossdsl.syntax.lines import DEEPEST, Line, scan
@@ -20,6 +20,7 @@ from lossdsl.syntax.order import assemble, rule_of
 if TYPE_CHECKING:
     from lark import Lark
 
+MOST = 100  # errors of one file that are told
 RULES = (
     "loss_head", "map_head", "alias", "docstring", "cite", "tags", "input", "param", "batch", "axis", "def_", "assign",
     "output", "return_", "claim", "example", "expr",
@@ -66,6 +67,11 @@ def parse_file(source: Source) -> ParsedFile:
     problems = list(scanned.problems)
     statements: list[ParsedStatement] = []
     for line in scanned.lines:
+        if len(problems) >= MOST:
+            label = Label(Span(line.span.start, line.span.start + max(len(line.word), 1)), "not looked at from here on")
+            raise DiagnosticError(
+                source, [*_ordered(problems), Diagnostic("E0140", f"there are {MOST} errors", (label,))]
+            )
         rule = rule_of(source, line)
         if isinstance(rule, Diagnostic):
             problems.append(rule)
@@ -78,8 +84,12 @@ def parse_file(source: Source) -> ParsedFile:
         statements.append(ParsedStatement(rule, line, built))
     loss = assemble(source, [(s.rule, s.line, s.node) for s in statements], scanned.comments, problems)
     if problems or loss is None:
-        raise DiagnosticError(source, sorted(problems, key=lambda d: d.labels[0].span.start))
+        raise DiagnosticError(source, _ordered(problems))
     return ParsedFile(loss, tuple(statements))
+
+
+def _ordered(problems: list[Diagnostic]) -> list[Diagnostic]:
+    return sorted(problems, key=lambda d: d.labels[0].span.start)
 
 
 def parse_expression(text: str) -> ast.Expr:

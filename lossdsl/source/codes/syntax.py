@@ -16,7 +16,7 @@ def _body(code: str, title: str, line: str, reason: str, fix: str) -> ErrorCode:
 CODES: tuple[ErrorCode, ...] = (
     ErrorCode(
         "E0101",
-        "the file is larger than 64 KiB",
+        "the file is larger than 64 KiB, or a statement than 10 000 characters",
         "A loss is a few lines of mathematics; the limit keeps the time and memory of a compilation bounded.",
         "loss a\n" + "# a comment of forty characters, repeated\n" * 1600 + "input x[N]\nreturn x\n",
         "Split it into losses that call each other.",
@@ -296,5 +296,12 @@ CODES: tuple[ErrorCode, ...] = (
         "param t in [0, 1]",
         "A loss can be built from its name alone, so every param has a value to start from.",
         "Write `param t = 1 in [0, 1]`.",
+    ),
+    ErrorCode(
+        "E0140",
+        "a hundred errors",
+        "So many errors have one cause: the file is no .loss file, or a bracket or quote swallowed half of it.",
+        "loss a\n" + "nothing\n" * 101 + "return 1\n",
+        "Mend the first errors and look again.",
     ),
 )
