@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lossdsl.check import inline
-from lossdsl.check.axes import inferred, one, primes, resolve
+from lossdsl.check.axes import inferred, lookup, one, primes, resolve
 from lossdsl.check.context import Context, Scope
 from lossdsl.check.names import unknown_function
 from lossdsl.check.operators import apply_primitive, need
@@ -349,9 +349,10 @@ def _order_axis(cx: Context, scope: Scope, target: ast.AxisRef, size: Term) -> s
         message = f"the new axis of an order has a name of its own, not `{target.name}`"
         cx.error(scope, "E0311", message, target.span, "", "name it `K`; copies of it are K'")
         return None
-    if target.name not in scope.axes:
-        scope.axes[target.name] = (cx.new_axis(target.name, scope.orders.get(target.name, size)),)
-    axis = scope.axes[target.name][0]
+    found = lookup(scope, target.name)
+    if found is None:
+        found = scope.axes[target.name] = (cx.new_axis(target.name, scope.orders.get(target.name, size)),)
+    axis = found[0]
     known = cx.sizes.get(axis)
     if known is None:
         cx.sizes[axis] = size

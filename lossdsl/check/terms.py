@@ -137,10 +137,7 @@ class Terms:
                 (inner if m.type.axes & axes else outer).append(m)
             body = body.args[0]
         if mask is not None:
-            if mask.op == "where":  # a mask that isn't there is false
-                mask = self.both((mask.args[0], *mask.args[1:]), mask.span)
-            if mask is not None:
-                inner.append(mask)
+            inner.extend(mask.args if mask.op == "where" else (mask,))  # a mask that isn't there is false
         return body, inner, outer
 
     def reduce(self, name: str, axes: Sequence[str], body: Term, mask: Term | None, span: Span) -> Term:
