@@ -112,11 +112,12 @@ _KEYWORDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """An expression and its dtype; `index`: it is an axis' index, which fits 32 bits."""
+    """An expression and its dtype. `narrow` is its text in 32 bits, where a whole number is known to fit, or where
+    comparing with what fits gives the same."""
 
     text: str
     dtype: str
-    index: bool = False
+    narrow: str = ""
 
 
 Names = Mapping[str, Term]
@@ -140,7 +141,9 @@ def constant(x: Any, dtype: str) -> Term:
         )
     whole = isinstance(x, Fraction | int) and Fraction(x).denominator == 1
     if dtype in ("int", "number") and whole:
-        return Term(f"{int(x)}L" if abs(int(x)) > 2**31 - 1 else f"{int(x)}", "int", abs(int(x)) < 2**31)
+        return Term(
+            f"{int(x)}L" if abs(int(x)) > 2**31 - 1 else f"{int(x)}", "int", f"{int(x)}" if abs(int(x)) < 2**31 else ""
+        )
     value = float(x)
     if math.isnan(value):
         return Term("lim<R>::nan", "real")

@@ -3,7 +3,7 @@ layouts of `rows.py` are quicker where they apply."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lossdsl.backends.api import (
@@ -47,12 +47,17 @@ class Nest:
     arrays: dict[str, Array] = field(default_factory=dict)
     bound: list[str] = field(default_factory=list)
     states: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)  # first result -> state, free axes
+    rows: Callable[[Nest, Loop], bool] = lambda nest, loop: False  # prints an outermost loop in a quicker layout
 
     def say(self, line: str) -> None:
         self.lines.append("  " * self.depth + line)
 
     def open(self, line: str) -> None:
         self.say(line + " {")
+        self.depth += 1
+
+    def begin(self) -> None:
+        self.say("{")
         self.depth += 1
 
     def close(self) -> None:
@@ -153,8 +158,7 @@ def define(nest: Nest, s: Let | Load | Pick) -> None:
         nest.arrays[s.value.name] = Array(name, tuple(free), s.value.dtype)
         return
     nest.say(f"const {kind} {name} = {right(nest, s)};")
-    index = isinstance(s, Let) and s.op in ("index", "size")
-    nest.names[s.value.name] = Term(name, s.value.dtype, index)
+    nest.names[s.value.name] = Term(name, s.value.dtype)
 
 
 def right(nest: Nest, s: Let | Load | Pick) -> str:
@@ -324,6 +328,10 @@ def outer_reductions(nest: Nest, s: Loop) -> list[Reduce | Scatter]:
 def loop(nest: Nest, s: Loop) -> None:
     """A loop; an outermost one in parallel, by blocks of rows whose states are merged in order."""
     outermost = not nest.bound
+    if outermost:
+        rows = nest.rows(nest, s)
+        if rows:
+            return
     reductions = outer_reductions(nest, s)
     i, n = at(s.axis), f"k.{extent(s.axis)}"
     free = {first(r).name: tuple(a for a in first(r).axes if a not in nest.bound) for r in reductions}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from lossdsl.backends.api import Buffer, KernelProgram
+from lossdsl.backends.api import Buffer, KernelProgram, Loop
 from lossdsl_cpu.cxx import identifier
+from lossdsl_cpu.layout import print_rows
 from lossdsl_cpu.nest import Nest, block, count, extent
+from lossdsl_cpu.rows import rows_of
 
 
 def tensors(program: KernelProgram) -> list[Buffer]:
@@ -15,6 +17,15 @@ def tensors(program: KernelProgram) -> list[Buffer]:
 def element_type(b: Buffer) -> str:
     """The macro that names the type of a buffer's elements."""
     return f"T_{identifier(b.name)}"
+
+
+def rows(nest: Nest, loop: Loop) -> bool:
+    """Print an outermost loop by tiles of rows, if it has that form."""
+    found = rows_of(nest.program, loop)
+    if found is None:
+        return False
+    print_rows(nest, found)
+    return True
 
 
 def source(program: KernelProgram) -> str:
@@ -52,6 +63,6 @@ def source(program: KernelProgram) -> str:
             lines.append(f"  k.{identifier(b.name)} = arena.raw<{kind}>({count(b.axes)});")
             for j, axis in enumerate(b.axes):
                 lines.append(f"  k.{identifier(b.name)}_{identifier(axis)} = {count(b.axes[j + 1 :])};")
-    nest = Nest(program)
+    nest = Nest(program, rows=rows)
     block(nest, program.body)
     return "\n".join([*lines, *nest.lines, "}", "}  // namespace own"]) + "\n"

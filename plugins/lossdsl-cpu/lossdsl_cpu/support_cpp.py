@@ -105,8 +105,114 @@ template <class R> struct Lse {
       rest += o.m == -lim<R>::inf ? o.rest + 1 : (o.rest + 1) * exp((double)o.m - (double)m);
     }
   }
+  // a block whose sum s and number n of terms at the top are relative to most = max(m, the block's)
+  void block(R most, double s, long n) {
+    if (most > m) {
+      rest = (rest + 1) * exp((double)m - (double)most) + (s + (n - 1));
+      m = most;
+    } else {
+      rest += s + n;
+    }
+  }
   R top() const { return m == -lim<R>::inf ? R(0) : m; }
   R others() const { return (R)rest; }
+};
+
+#pragma omp declare reduction(max_r : float, double, long : omp_out = maximum(omp_out, omp_in)) \
+    initializer(omp_priv = omp_orig)
+#pragma omp declare reduction(min_r : float, double, long : omp_out = minimum(omp_out, omp_in)) \
+    initializer(omp_priv = omp_orig)
+// A whole number in 32 bits: one that doesn't fit stays on its side of every index
+static inline int narrow(long x) {
+  return x > 2147483647L ? 2147483647 : x < -2147483648L ? -2147483647 - 1 : (int)x;
+}
+
+// Tiles of rows. Along: element c of row l at p[l * ld + c]; in lanes: at p[c * ld + l]. What doesn't lie so is copied.
+typedef float V8 __attribute__((vector_size(32)));
+typedef int I8 __attribute__((vector_size(32)));
+static inline void transpose8(V8 *r) {
+  V8 a[8], b[8];
+  for (int i = 0; i < 8; i += 2) {
+    a[i] = __builtin_shuffle(r[i], r[i + 1], I8{0, 8, 1, 9, 4, 12, 5, 13});
+    a[i + 1] = __builtin_shuffle(r[i], r[i + 1], I8{2, 10, 3, 11, 6, 14, 7, 15});
+  }
+  for (int i = 0; i < 8; i += 4)
+    for (int j = 0; j < 2; ++j) {
+      b[i + 2 * j] = __builtin_shuffle(a[i + j], a[i + 2 + j], I8{0, 1, 8, 9, 4, 5, 12, 13});
+      b[i + 2 * j + 1] = __builtin_shuffle(a[i + j], a[i + 2 + j], I8{2, 3, 10, 11, 6, 7, 14, 15});
+    }
+  for (int i = 0; i < 4; ++i) {
+    r[i] = __builtin_shuffle(b[i], b[i + 4], I8{0, 1, 2, 3, 8, 9, 10, 11});
+    r[i + 4] = __builtin_shuffle(b[i], b[i + 4], I8{4, 5, 6, 7, 12, 13, 14, 15});
+  }
+}
+// to[c * lt + l] = from[l * lf + c] for `n` l and `m` c; the last eight of either overlap those before
+static inline void transpose(const float *from, long lf, float *to, long lt, long n, long m) {
+  if (n < 8 || m < 8) {
+    for (long l = 0; l < n; ++l)
+      for (long c = 0; c < m; ++c) to[c * lt + l] = from[l * lf + c];
+    return;
+  }
+  for (long c = 0; c < m; c += 8) {
+    const long q = c + 8 <= m ? c : m - 8;
+    for (long l = 0; l < n; l += 8) {
+      const long s = l + 8 <= n ? l : n - 8;
+      V8 r[8];
+      for (int i = 0; i < 8; ++i) __builtin_memcpy(r + i, from + (s + i) * lf + q, 32);
+      transpose8(r);
+      for (int i = 0; i < 8; ++i) __builtin_memcpy(to + (q + i) * lt + s, r + i, 32);
+    }
+  }
+}
+template <class T> static inline void transpose(const T *from, long lf, T *to, long lt, long n, long m) {
+  if (sizeof(T) == 4) return transpose((const float *)from, lf, (float *)to, lt, n, m);
+  for (long l = 0; l < n; ++l)
+    for (long c = 0; c < m; ++c) to[c * lt + l] = from[l * lf + c];
+}
+template <class T> struct View {
+  const T *p;
+  long ld;
+  View(const T *from, long sr, long sc, long n, long m, bool lanes, T *copy) {
+    constexpr long L = 16;
+    if (lanes) {
+      p = copy, ld = L;
+      if (sr == 1 && n == L) {
+        p = from, ld = sc;
+      } else {
+        if (sc == 1) transpose(from, sr, copy, L, n, m);
+        else
+          for (long c = 0; c < m; ++c)
+            for (long l = 0; l < n; ++l) copy[c * L + l] = from[l * sr + c * sc];
+        for (long c = 0; c < m && n < L; ++c)
+          for (long l = n; l < L; ++l) copy[c * L + l] = copy[c * L + n - 1];
+      }
+    } else {
+      p = from, ld = sr;
+      if (sc != 1) {
+        p = copy, ld = m;
+        for (long l = 0; l < n; ++l)
+          for (long c = 0; c < m; ++c) copy[l * m + c] = from[l * sr + c * sc];
+      }
+    }
+  }
+};
+template <class T> struct OutView {
+  T *p, *to;
+  long ld, sr, sc, n, m;
+  bool lanes;
+  OutView(T *to, long sr, long sc, long n, long m, bool lanes, T *copy)
+      : to(to), sr(sr), sc(sc), n(n), m(m), lanes(lanes) {
+    constexpr long L = 16;
+    const bool here = lanes ? sr == 1 && n == L : sc == 1;
+    p = here ? to : copy;
+    ld = here ? (lanes ? sc : sr) : (lanes ? L : m);
+  }
+  void store() const {
+    if (p == to) return;
+    if (lanes && sc == 1) return transpose((const T *)p, ld, to, sr, m, n);
+    for (long l = 0; l < n; ++l)
+      for (long c = 0; c < m; ++c) to[l * sr + c * sc] = lanes ? p[c * ld + l] : p[l * ld + c];
+  }
 };
 
 // Memory of one call, freed at its end

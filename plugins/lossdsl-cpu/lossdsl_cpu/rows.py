@@ -1,0 +1,235 @@
+"""What a loop over rows holds: statements of a row, sweeps over an axis, and which values a later sweep may take over.
+
+A value's key says how it is computed, so that two sweeps that compute the same are seen to. One that costs a
+transcendental is kept while the row is on chip; exp(x - m) of a log-sum-exp over x is kept from the sweep that sums it,
+relative to the maximum of the time, and rescaled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from lossdsl.backends.api import KernelProgram, Let, Load, Loop, Operand, Reduce, Stmt, Store
+from lossdsl_cpu.cxx import COSTLY
+
+Key = tuple[object, ...]
+PASSES = {"logsumexp", "ties", "argmax"}  # need the maximum before they can add anything
+KNOWN = {"sum", "count", "max", "min", "prod", *PASSES}
+
+
+@dataclass(slots=True)
+class Sweep:
+    """One pass over an axis for each row.
+
+    live      statements that are printed, in order: what stores and reductions need and isn't taken over
+    kept      element values that a later sweep takes over: their names
+    exps      first results of log-sum-exps whose exponentials a later sweep takes over
+    taken     name -> name of the kept value of an earlier sweep
+    scaled    name -> first result of the log-sum-exp whose kept exponentials it is
+    """
+
+    axis: str
+    body: tuple[Stmt, ...]
+    live: list[Let | Load] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    exps: list[str] = field(default_factory=list)
+    taken: dict[str, str] = field(default_factory=dict)
+    scaled: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def reductions(self) -> list[Reduce]:
+        return [s for s in self.body if isinstance(s, Reduce)]
+
+    @property
+    def stores(self) -> list[Store]:
+        return [s for s in self.body if isinstance(s, Store)]
+
+
+@dataclass(slots=True)
+class Rows:
+    """A loop over rows: its axes from the outermost, the guard, and its statements, sweeps among them."""
+
+    axes: tuple[str, ...]
+    head: list[Let | Load | Store]
+    guard: str | None
+    items: list[Let | Load | Store | Sweep]
+
+    @property
+    def sweeps(self) -> list[Sweep]:
+        return [s for s in self.items if isinstance(s, Sweep)]
+
+
+def rows_of(program: KernelProgram, loop: Loop) -> Rows | None:
+    """The loop as rows with sweeps, or None where it has another form (deeper nests, sums over rows, picks)."""
+    axes, head, guard = [loop.axis], list(loop.head), loop.guard
+    body: Sequence[Stmt] = loop.body
+    while guard is None and _only_loop(program, body, axes):
+        inner = body[-1]
+        assert isinstance(inner, Loop)
+        head += body[:-1]
+        axes.append(inner.axis)
+        head += inner.head
+        guard, body = inner.guard, inner.body
+    if guard is None:
+        body = (*head, *body)
+        head = []
+    items: list[Let | Load | Store | Sweep] = []
+    for s in body:
+        if isinstance(s, Loop):
+            if s.guard is not None or not all(_flat(x, s.axis) for x in s.body):
+                return None
+            items.append(Sweep(s.axis, s.body))
+        elif isinstance(s, Let | Load | Store) and _of_row(s, axes):
+            items.append(s)
+        else:
+            return None
+    if not all(isinstance(s, Let | Load) and _of_row(s, axes) for s in head):
+        return None
+    for item in items:
+        if isinstance(item, Sweep) and not all(_of_sweep(x, axes, item.axis) for x in item.body):
+            return None
+    rows = Rows(tuple(axes), [s for s in head if isinstance(s, Let | Load | Store)], guard, items)
+    share(program, rows)
+    return rows
+
+
+def _only_loop(program: KernelProgram, body: Sequence[Stmt], axes: list[str]) -> bool:
+    """Whether a body is row statements and then one loop over rows as well: every store in it has that loop's axis."""
+    if not body or not isinstance(body[-1], Loop) or any(not isinstance(s, Let | Load) for s in body[:-1]):
+        return False
+    inner = body[-1]
+    outs = [b for b in program.buffers if b.role == "out"]
+    deeper = any(isinstance(s, Loop) for s in inner.body)
+    flat = all(isinstance(s, Let | Load | Store | Loop) for s in inner.body)
+    return flat and deeper and all({*axes, inner.axis}.issubset(b.axes) for b in outs)
+
+
+def _of_row(s: Stmt, axes: Sequence[str]) -> bool:
+    if isinstance(s, Store):
+        return all(i in axes for i in s.index)
+    return isinstance(s, Let | Load) and set(axes).issuperset(s.value.axes)
+
+
+def _of_sweep(s: Stmt, axes: Sequence[str], axis: str) -> bool:
+    match s:
+        case Let() | Load():
+            return {*axes, axis}.issuperset(s.value.axes)
+        case Reduce():
+            return set(axes).issuperset(s.values[0].axes)
+        case Store():
+            return axis in s.index and set(s.index).intersection(axes) != set()
+    return False
+
+
+def _flat(s: Stmt, axis: str) -> bool:
+    if isinstance(s, Reduce):
+        return s.axes == (axis,) and s.reduction in KNOWN and (s.reduction != "logsumexp" or len(s.values) == 2)
+    return isinstance(s, Let | Load | Store)
+
+
+@dataclass(slots=True)
+class _Numbering:
+    """Keys as small numbers: equal numbers are values computed alike. `fixed` are buffers that nothing writes."""
+
+    fixed: frozenset[str]
+    table: dict[Key, int] = field(default_factory=dict)
+    made_of: list[Key] = field(default_factory=list)
+    of: dict[str, int] = field(default_factory=dict)
+    costly: set[int] = field(default_factory=set)
+
+    def intern(self, k: Key) -> int:
+        found = self.table.setdefault(k, len(self.made_of))
+        if found == len(self.made_of):
+            self.made_of.append(k)
+        return found
+
+    def key(self, x: Operand) -> int:
+        if not isinstance(x, str):
+            return self.intern(("constant", repr(x)))
+        if x not in self.of:
+            self.of[x] = self.intern(("value", x))
+        return self.of[x]
+
+    def define(self, s: Let | Load) -> None:
+        if isinstance(s, Let):
+            args = [self.key(a) for a in s.args]
+            k = self.intern((s.op, s.attrs, *args))
+            if s.op in COSTLY or any(a in self.costly for a in args):
+                self.costly.add(k)
+        else:
+            changes = () if s.buffer in self.fixed else (s.value.name,)
+            k = self.intern(("load", s.buffer, *changes, *(self.key(i) for i in s.index)))
+        self.of[s.value.name] = k
+
+
+@dataclass(slots=True)
+class _Sharing:
+    """What the sweeps so far have computed."""
+
+    numbers: _Numbering
+    sums: dict[tuple[str, int], tuple[int, str, Sweep]] = field(
+        default_factory=dict
+    )  # by axis and m: operand, m, sweep
+    made: dict[tuple[str, int], tuple[str, Sweep]] = field(default_factory=dict)  # by axis and key: name, sweep
+
+    def need(self, x: Operand | None, item: Sweep, lets: dict[str, Let | Load], wanted: set[str]) -> None:
+        """Mark what an operand needs in this sweep, taking over what can be."""
+        if not isinstance(x, str) or x not in lets or x in wanted:
+            return
+        wanted.add(x)
+        s, k = lets[x], self.numbers.of[x]
+        found = self.made.get((item.axis, k))
+        if found is not None and k in self.numbers.costly and item.axis in s.value.axes:
+            item.taken[x] = found[0]
+            if found[0] not in found[1].kept:
+                found[1].kept.append(found[0])
+            return
+        total = self.exponential(item.axis, k)
+        if total is not None:
+            item.scaled[x] = total[0]
+            if total[0] not in total[1].exps:
+                total[1].exps.append(total[0])
+            return
+        for a in s.args if isinstance(s, Let) else s.index:
+            self.need(a, item, lets, wanted)
+
+    def exponential(self, axis: str, k: int) -> tuple[str, Sweep] | None:
+        """The log-sum-exp (its m, its sweep) of which a key is the exponential exp(x - m)."""
+        made_of = self.numbers.made_of[k]
+        if made_of[0] != "exp":
+            return None
+        inner = self.numbers.made_of[int(str(made_of[2]))]
+        if inner[0] != "sub":
+            return None
+        total = self.sums.get((axis, int(str(inner[3]))))
+        return None if total is None or total[0] != inner[2] else (total[1], total[2])
+
+
+def share(program: KernelProgram, rows: Rows) -> None:
+    """Fill what each sweep prints, keeps and takes over."""
+    sharing = _Sharing(_Numbering(frozenset(b.name for b in program.buffers if b.role in ("in", "param"))))
+    numbers = sharing.numbers
+    for item in (*rows.head, *rows.items):
+        if isinstance(item, Let | Load):
+            numbers.define(item)
+        if not isinstance(item, Sweep):
+            continue
+        lets = {s.value.name: s for s in item.body if isinstance(s, Let | Load)}
+        for s in lets.values():
+            numbers.define(s)
+        wanted: set[str] = set()
+        for x in item.reductions:
+            for operand in (x.args[0], x.where):
+                sharing.need(operand, item, lets, wanted)
+        for y in item.stores:
+            for operand in (y.value, y.where, *y.index):
+                sharing.need(operand, item, lets, wanted)
+        item.live = [s for n, s in lets.items() if n in wanted]
+        for n in lets:
+            if n in wanted and n not in item.taken and n not in item.scaled and lets[n].value.dtype == "real":
+                sharing.made.setdefault((item.axis, numbers.of[n]), (n, item))
+        for x in item.reductions:
+            if x.reduction == "logsumexp" and x.where is None:
+                m = x.values[0].name
+                sharing.sums[(item.axis, numbers.key(m))] = (numbers.key(x.args[0]), m, item)
