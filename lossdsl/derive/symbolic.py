@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass
 from fractions import Fraction
 from math import isfinite, isnan
 from pathlib import Path
@@ -18,7 +18,9 @@ from typing import Any
 
 import sympy
 
+from lossdsl.ir.arithmetic import Arithmetic, Formulas, Operand, multiprecision, scalar_array
 from lossdsl.primitives.record import Primitive
+from lossdsl.registry import Registry
 
 
 def lift(x: Any) -> Any:
@@ -57,11 +59,26 @@ def _select(c: Any, a: Any, b: Any) -> Any:
     return sympy.Piecewise((number(a), truth(c)), (number(b), True))
 
 
-def _round(x: Any) -> Any:
-    x = number(x)
-    if x.is_number:
-        return sympy.Integer(round(Fraction(str(sympy.Rational(x)))))
-    return sympy.Function("round")(x)
+class Floor(sympy.Function):  # type: ignore[misc]
+    """The floor, with derivative 0 everywhere: sympy's own leaves the derivative unevaluated."""
+
+    @classmethod
+    def eval(cls, x: Any) -> Any:
+        return sympy.floor(x) if x.is_number else None
+
+    def fdiff(self, argindex: int = 1) -> Any:
+        return sympy.Integer(0)
+
+
+class Round(sympy.Function):  # type: ignore[misc]
+    """The nearest whole number, halves to the even one; derivative 0 everywhere."""
+
+    @classmethod
+    def eval(cls, x: Any) -> Any:
+        return sympy.Integer(round(Fraction(str(sympy.nsimplify(x, rational=True))))) if x.is_number else None
+
+    def fdiff(self, argindex: int = 1) -> Any:
+        return sympy.Integer(0)
 
 
 def _of(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -95,8 +112,8 @@ TABLE: Mapping[str, Callable[..., Any]] = {
     "digamma": _of(lambda x: sympy.polygamma(0, x)),
     "trigamma": _of(lambda x: sympy.polygamma(1, x)),
     "tetragamma": _of(lambda x: sympy.polygamma(2, x)),
-    "floor": _of(sympy.floor),
-    "round": _round,
+    "floor": _of(Floor),
+    "round": _of(Round),
     "minimum": lambda x, y: _select(sympy.Le(number(x), number(y)), x, y),
     "maximum": lambda x, y: _select(sympy.Ge(number(x), number(y)), x, y),
     "select": _select,
@@ -146,6 +163,99 @@ def derived(record: Primitive, primitives: Mapping[str, Primitive]) -> tuple[tup
     symbols = sympy.symbols(f"x:{record.arity}", real=True)
     exact = number(Symbolic(primitives).call(record.name, *symbols))
     return symbols, tuple(sympy.diff(exact, x) for x in symbols)
+
+
+@dataclass(frozen=True, slots=True)
+class PartialProof:
+    """What became of one partial derivative of a record.
+
+    status   "proved" (sympy reduces the difference to 0), "held" (equal at `points` points to 50 digits, or to float64
+             where the formula has a rounded constant), "refuted" (`detail` is the point and both values)
+    """
+
+    status: str
+    points: int = 0
+    detail: str = ""
+
+
+DIGITS = 50
+AGREE = 10.0**-40  # relative, of 50 digits
+AGREE_ROUNDED = 4 * 2.0**-53  # where a constant such as 2/sqrt(pi) is a float
+
+
+def prove_partials(record: Primitive, primitives: Mapping[str, Primitive]) -> tuple[PartialProof, ...]:
+    """Compares a record's partial derivatives (declared, or from the table) with sympy's of its exact form.
+
+    At the record's samples they are compared as numbers: sympy's derivative at 50 digits against the formula run over
+    mpmath. Where they agree, sympy is asked once whether the difference is 0.
+    """
+    if record.partials is None:
+        return ()
+    symbols, expected = derived(record, primitives)
+    numbers = multiprecision()
+    proofs = []
+    for i, derivative in enumerate(expected):
+        if record.name == "select" and i == 0:  # the condition is no real argument
+            proofs.append(PartialProof("proved"))
+            continue
+        proofs.append(_prove_partial(record, i, symbols, derivative, numbers, primitives))
+    return tuple(proofs)
+
+
+def _prove_partial(
+    record: Primitive,
+    i: int,
+    symbols: tuple[Any, ...],
+    derivative: Any,
+    numbers: Arithmetic,
+    primitives: Mapping[str, Primitive],
+) -> PartialProof:
+    assert record.partials is not None
+    said = number(record.partials(Symbolic(primitives), *symbols)[i])
+    rounded = _has_rounded_constant(said)
+    for point in record.samples:
+        # Many digits: sympy's own form may cancel (tanh' as 1 - tanh²).
+        at = {s: sympy.Float(x, 4 * DIGITS) for s, x in zip(symbols, point, strict=True)}
+        right = derivative.subs(at, simultaneous=True).evalf(4 * DIGITS)
+        given = sympy.sympify(_said(record, i, point, numbers, primitives))
+        if not _agree(given, right, AGREE_ROUNDED if rounded else AGREE):
+            return PartialProof("refuted", 0, f"{point}: {given} is said, {right} is right")
+    if closes(said - derivative):
+        return PartialProof("proved", len(record.samples))
+    return PartialProof("held", len(record.samples))
+
+
+def _said(
+    record: Primitive, i: int, point: tuple[float, ...], numbers: Arithmetic, primitives: Mapping[str, Primitive]
+) -> Any:
+    """The partial derivative as the record's formula gives it, in high precision."""
+    assert record.partials is not None
+    f = Formulas(numbers, Registry(primitives, {}))
+    arguments = (Operand(f, numbers.real(scalar_array(numbers, Fraction(x) if isfinite(x) else x))) for x in point)
+    return numbers.real(f.array(record.partials(f, *arguments)[i])).item()
+
+
+def _agree(a: Any, b: Any, bound: float) -> bool:
+    if not (a.is_finite and b.is_finite):
+        return bool(a == b)
+    return bool(abs(a - b) <= bound * max(abs(a), abs(b)))
+
+
+def _has_rounded_constant(e: Any) -> bool:
+    """Whether it holds a number with so many digits that it can only be the rounding of another."""
+    return bool(e.atoms(sympy.Float)) or any(x.q > 2**20 for x in e.atoms(sympy.Rational))
+
+
+def closes(difference: Any) -> bool:
+    """Whether sympy reduces it to 0 by quick means: no `simplify`, which may take minutes."""
+    if difference == 0:
+        return True
+    plain = sympy.piecewise_fold(difference) if difference.has(sympy.Piecewise) else difference
+    if plain == 0:
+        return True
+    if plain.has(sympy.Piecewise):
+        return False
+    return bool(sympy.cancel(sympy.together(sympy.expand(plain.rewrite(sympy.exp)))) == 0)
 
 
 class UnprintableError(Exception):
@@ -235,7 +345,7 @@ def table_text(primitives: Mapping[str, Primitive]) -> str:
     for name, record in primitives.items():
         if record.partials is not None or record.kind in ("bool", "int"):
             continue
-        symbols, partials = derived(replace(record), primitives)
+        symbols, partials = derived(record, primitives)
         try:
             body = ", ".join(formula(p) for p in partials)
         except UnprintableError:

@@ -16,7 +16,7 @@ RECORD = Primitive(
     name="floor",
     arity=1,
     doc="the largest whole number that is not above x",
-    range=interval.increasing(_floor, exact=()),
+    range=interval.increasing(_floor, exact=(), strictly=False),
     kind="int",
     kinks="derivative 0 everywhere",
     samples=((1.5,), (-1.5,), (2.0,), (-0.0,)),

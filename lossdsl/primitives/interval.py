@@ -51,6 +51,7 @@ UNIT = Interval(0.0, 1.0)
 ZERO = Interval(0.0, 0.0)
 ONE = Interval(1.0, 1.0)
 
+LARGEST = 1.7976931348623157e308
 End = tuple[float, bool]  # an endpoint and whether it is open
 
 
@@ -70,9 +71,8 @@ def _spanned(ends: Iterable[tuple[float, float, bool]]) -> Interval:
 def _rounded(value: float, exact: Fraction | None) -> tuple[float, float]:
     """`value` moved down and up to enclose `exact`, of which it is the rounding (None: it is exact)."""
     if exact is None or math.isinf(value):
-        largest = 1.7976931348623157e308
         if exact is not None:  # overflow: finite in real arithmetic
-            return (largest, inf) if value > 0 else (-inf, -largest)
+            return (LARGEST, inf) if value > 0 else (-inf, -LARGEST)
         return value, value
     return (
         value if exact >= Fraction(value) else nextafter(value, -inf),
@@ -209,21 +209,28 @@ def select(condition: Interval, a: Interval, b: Interval) -> Interval:
 
 
 def increasing(
-    function: Callable[[float], float], within: Interval = REALS, exact: tuple[float, ...] = (0.0,)
+    function: Callable[[float], float],
+    within: Interval = REALS,
+    exact: tuple[float, ...] = (0.0,),
+    strictly: bool = True,
 ) -> Callable[[Interval], Interval]:
     """The interval function of an increasing `function` whose values lie in `within`.
 
-    Ends are moved outwards by two units in the last place, except where the argument is infinite or in `exact`, at
-    which the float function gives the true value.
+    Ends are moved outwards by two units in the last place, except where the argument is in `exact`, at which the float
+    function gives the true value, and where the value is infinite or a bound of `within`. A function that is constant
+    somewhere (not `strictly` increasing) may take the value of an open end.
     """
 
+    def end(x: float, is_open: bool, side: float) -> End:
+        y = function(x)
+        if math.isinf(y) and math.isfinite(x) and x not in exact:  # too large for a float, but finite
+            return (y, True) if y == side else (math.copysign(LARGEST, y), False)
+        if not (x in exact or math.isinf(y) or (math.isinf(x) and y in (within.low, within.high))):
+            y = nextafter(nextafter(y, side), side)
+        return y, is_open and strictly
+
     def of(a: Interval) -> Interval:
-        low, high = function(a.low), function(a.high)
-        low_open, high_open = a.low_open, a.high_open
-        if not (math.isinf(a.low) or a.low in exact):
-            low = nextafter(nextafter(low, -inf), -inf)
-        if not (math.isinf(a.high) or a.high in exact):
-            high = nextafter(nextafter(high, inf), inf)
+        (low, low_open), (high, high_open) = end(a.low, a.low_open, -inf), end(a.high, a.high_open, inf)
         return intersection(Interval(low, high, low_open, high_open), within)
 
     return of
@@ -241,8 +248,8 @@ def intersection(a: Interval, b: Interval) -> Interval:
 def decreasing(
     function: Callable[[float], float], within: Interval = REALS, exact: tuple[float, ...] = (0.0,)
 ) -> Callable[[Interval], Interval]:
-    """As `increasing`, for a decreasing function."""
-    mirrored = increasing(lambda x: function(-x), within, tuple(-x for x in exact))
+    """As `increasing`, for a strictly decreasing function."""
+    mirrored = increasing(lambda x: function(0.0 - x), within, tuple(0.0 - x for x in exact))
     return lambda a: mirrored(neg(a))
 
 

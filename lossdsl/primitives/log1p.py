@@ -22,7 +22,7 @@ RECORD = Primitive(
     doc="log(1 + x), accurate near 0",
     exact=lambda f, x: f.log(1 + x),
     expand=_expand,
-    range=interval.increasing(lambda x: math.log1p(x) if x > -1 else -math.inf),
+    range=interval.increasing(lambda x: math.log1p(x) if x > -1 else -math.inf, exact=(-1.0, 0.0)),
     domain=(Interval(-1.0),),
     plain="log(1 + x)",
     samples=((0.0,), (1e-10,), (-1e-5,), (0.4999,), (-0.4999,), (-0.9999,), (1e30,)),

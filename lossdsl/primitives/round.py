@@ -16,7 +16,7 @@ RECORD = Primitive(
     name="round",
     arity=1,
     doc="the nearest whole number, halves to the even one",
-    range=interval.increasing(_round, exact=()),
+    range=interval.increasing(_round, exact=(), strictly=False),
     kind="int",
     kinks="derivative 0 everywhere",
     samples=((1.4,), (1.5,), (2.5,), (-0.5,), (-1.6,)),

@@ -1,7 +1,7 @@
 """Series for expansions near a zero, where the plain formula would cancel; accurate to float64 in their ranges.
 
 The coefficients are floats, so that the same expansion serves every backend. Ranges are those of the callers:
-|x| < 1/2 for `exp_series`, 0 <= t <= 1/9 for `artanh_series`.
+|x| < 1 for `exp_series`, 0 <= t <= 1/9 for `artanh_series`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def horner(x: Any, coefficients: list[float]) -> Any:
 
 
 def exp_series(x: Any, start: int) -> Any:
-    """(e^x less its first `start` Taylor terms)/x^start, for |x| < 1/2."""
+    """(e^x less its first `start` Taylor terms)/x^start, for |x| < 1."""
     return horner(x, [1 / math.factorial(k) for k in range(start, start + TERMS)])
 
 

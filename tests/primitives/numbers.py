@@ -1,14 +1,13 @@
-"""Namespaces in which the formulas of records are numbers: numpy in float64, and mpmath at any precision.
-
-A namespace has a method for every primitive it spells itself and falls back on a record's `exact` (mpmath) or `expand`
-(numpy) for the rest, so that a plugin's primitive runs too. `call` reaches those whose names are Python words.
-"""
+"""Numbers to compare records with, apart from the interpreter's: mpmath at 110 digits, and the bare floor in numpy."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
+
+import mpmath
+import numpy as np
 
 from lossdsl.primitives.record import Primitive
 
@@ -34,7 +33,8 @@ class Numbers:
         formula = getattr(record, self._fallback) or record.expand or record.exact
         if formula is None:
             raise KeyError(f"{name}: neither spelled by this namespace nor expanded by its record")
-        return formula(self, *arguments)
+        lift = self._table.get("real", lambda x: x)
+        return formula(self, *(lift(x) for x in arguments))
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("__"):
@@ -42,89 +42,19 @@ class Numbers:
         return lambda *arguments: self.call(name, *arguments)
 
 
-def numpy_namespace(primitives: Mapping[str, Primitive], guarded: bool = True) -> Numbers:
-    """Float64 arrays (or numbers), elementwise with broadcasting, without warnings.
-
-    `guarded`: whether `mul` takes 0·±inf as 0, as in a Graph; in a kernel it is the bare product.
-    """
-    return Numbers(_numpy_table(guarded), primitives, "expand")
+def floor_namespace(primitives: Mapping[str, Primitive], dtype: type) -> Numbers:
+    """Numpy in this dtype, with nothing but the floor: whatever else a formula calls goes through its expansion."""
+    table = {name: _quiet(function, dtype) for name, function in _FLOOR.items()}
+    return Numbers(table, primitives, "expand")
 
 
-def _numpy_table(guarded: bool) -> Table:
-    import numpy as np
+def _quiet(function: Callable[..., Any], dtype: type) -> Callable[..., Any]:
+    def run(*arguments: Any) -> Any:
+        with np.errstate(all="ignore"):
+            value = np.asarray(function(*(x if np.asarray(x).dtype == bool else dtype(x) for x in arguments)))
+        return value if value.dtype == bool else dtype(value)
 
-    lgamma, erf = np.frompyfunc(_lgamma, 1, 1), np.frompyfunc(math.erf, 1, 1)
-
-    def quiet(function: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*arguments: Any) -> Any:
-            with np.errstate(all="ignore"):
-                return function(*arguments)
-
-        return run
-
-    def real(x: Any) -> Any:
-        return np.asarray(x, dtype=np.float64)
-
-    def number(function: Callable[..., Any]) -> Callable[..., Any]:
-        """`function` on arguments of which bools count as whole numbers."""
-        return lambda *xs: function(*(np.asarray(x).astype(np.int64) if np.asarray(x).dtype == bool else x for x in xs))
-
-    def mulz(x: Any, y: Any) -> Any:
-        product = number(np.multiply)(x, y)
-        return np.where(np.equal(x, 0) | np.equal(y, 0), np.zeros_like(product), product)
-
-    def log1mexp(x: Any) -> Any:
-        x = real(x)
-        return np.where(x > -math.log(2), np.log(-np.expm1(x)), np.log1p(-np.exp(x)))
-
-    def power(x: Any, y: Any) -> Any:
-        return np.power(real(x), y)
-
-    table: dict[str, Callable[..., Any]] = {
-        "add": number(np.add),
-        "sub": number(np.subtract),
-        "mul": mulz if guarded else number(np.multiply),
-        "mulz": mulz,
-        "div": np.true_divide,
-        "neg": number(np.negative),
-        "pow": power,
-        "exp": np.exp,
-        "log": np.log,
-        "sqrt": np.sqrt,
-        "abs": number(np.abs),
-        "sign": number(np.sign),
-        "sin": np.sin,
-        "cos": np.cos,
-        "tan": np.tan,
-        "acos": np.arccos,
-        "asin": np.arcsin,
-        "atan": np.arctan,
-        "tanh": np.tanh,
-        "erf": lambda x: real(erf(real(x))),
-        "lgamma": lambda x: real(lgamma(real(x))),
-        "floor": lambda x: np.floor(real(x)),
-        "round": lambda x: np.round(real(x)),
-        "mod": number(np.mod),
-        "minimum": np.minimum,
-        "maximum": np.maximum,
-        "clip": lambda x, lo, hi: np.minimum(np.maximum(x, lo), hi),
-        "select": lambda c, a, b: np.where(np.asarray(c, dtype=bool), a, b),
-        "eq": np.equal,
-        "ne": np.not_equal,
-        "lt": np.less,
-        "le": np.less_equal,
-        "gt": np.greater,
-        "ge": np.greater_equal,
-        "and": np.logical_and,
-        "or": np.logical_or,
-        "not": np.logical_not,
-        "isfinite": np.isfinite,
-        "expm1": np.expm1,
-        "log1p": np.log1p,
-        "log1mexp": log1mexp,
-        "logaddexp": np.logaddexp,
-    }
-    return {name: quiet(function) for name, function in table.items()}
+    return run
 
 
 def _lgamma(x: float) -> float:
@@ -134,26 +64,44 @@ def _lgamma(x: float) -> float:
         return math.inf
 
 
-def mpmath_namespace(primitives: Mapping[str, Primitive], digits: int = 50, guarded: bool = True) -> Numbers:
-    """Numbers of mpmath at this many digits (in a context of its own; `namespace.call("real", x)` makes one)."""
-    from mpmath import MPContext
+_FLOOR: Table = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.true_divide,
+    "neg": np.negative,
+    "pow": np.power,
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "abs": np.abs,
+    "sin": np.sin,
+    "cos": np.cos,
+    "atan": np.arctan,
+    "erf": lambda x: math.erf(x),
+    "lgamma": lambda x: _lgamma(float(x)),
+    "floor": np.floor,
+    "round": np.rint,
+    "minimum": np.minimum,
+    "maximum": np.maximum,
+    "select": lambda c, a, b: a if c else b,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "and": np.logical_and,
+    "or": np.logical_or,
+    "not": np.logical_not,
+}
 
-    context = MPContext()
+
+def mpmath_namespace(primitives: Mapping[str, Primitive], digits: int = 110, guarded: bool = True) -> Numbers:
+    """Numbers of mpmath at this many digits, in a context of its own; `namespace.call("real", x)` makes one."""
+    context = mpmath.MPContext()
     context.dps = digits
     return Numbers(_mpmath_table(context, guarded), primitives, "exact")
-
-
-def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of numbers that also takes arrays of objects."""
-
-    def run(*arguments: Any) -> Any:
-        if not any(hasattr(x, "shape") for x in arguments):
-            return function(*arguments)
-        import numpy as np
-
-        return np.frompyfunc(function, len(arguments), 1)(*arguments)
-
-    return run
 
 
 def _mpmath_table(context: Any, guarded: bool) -> Table:
@@ -235,7 +183,7 @@ def _mpmath_table(context: Any, guarded: bool) -> Table:
     def nearest(x: Any) -> Any:
         return context.nint(x) if context.isfinite(x) else real(x)
 
-    functions: dict[str, Callable[..., Any]] = {
+    return {
         "real": real,
         "add": lambda x, y: real(x) + real(y),
         "sub": lambda x, y: real(x) - real(y),
@@ -288,7 +236,6 @@ def _mpmath_table(context: Any, guarded: bool) -> Table:
         "expm1mx": lambda x: _tail(context, lambda: context.exp(real(x)) - 1 - real(x), x),
         "log1pmx": lambda x: _tail(context, lambda: log(1 + real(x)) - real(x), x),
     }
-    return {name: _elementwise(function) for name, function in functions.items()}
 
 
 def _tail(context: Any, difference: Callable[[], Any], x: Any) -> Any:
