@@ -26,7 +26,7 @@ def resolve(cx: Context, scope: Scope, name: str, span: Span) -> tuple[str, ...]
         return found
     base = base_axis(name)
     known = [a for a in visible(scope) if base_axis(a) == a]
-    near = closest(base, known)
+    near = closest(base, known) if len(cx.diagnostics) < 40 else None
     values = [v for v in scope.values if v.casefold() == base.casefold()]
     fix = f"did you mean `{near}{name[len(base) :]}`?" if near else ""
     if not fix and values:

@@ -158,10 +158,10 @@ def _axes(cx: Context, scope: Scope, terms: list[Term]) -> tuple[AxisInfo, ...]:
                 stack.append(a)
         if term.op in ("size", "index"):
             names.add(str(term.attrs[0]))
-    for axis, size in list(cx.sizes.items()):
-        if axis in {base_axis(n) for n in names} and size is not None:
-            names.update(str(t.attrs[0]) for t in (size,) if t.op == "size")
-    names.update(base_axis(n) for n in list(names))
+    names.update([base_axis(n) for n in names])
+    for axis, size in cx.sizes.items():
+        if axis in names and size is not None and size.op == "size":
+            names.add(str(size.attrs[0]))
     order = {a: i for i, a in enumerate([*scope.batch, *(a for a in cx.sizes if a not in scope.batch)])}
     found = sorted(names, key=lambda a: (order.get(base_axis(a), len(order)), len(a)))
     return tuple(AxisInfo(a, a in scope.batch, cx.sizes.get(a)) for a in found)

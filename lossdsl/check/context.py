@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from lossdsl.check.terms import POISON, Exhausted, Terms
 from lossdsl.check.typed import Input, Param, Term
 from lossdsl.check.types import base_axis
-from lossdsl.registry import Registry
+from lossdsl.registry import LossFile, Registry
 from lossdsl.source.diagnostic import Diagnostic, Label
 from lossdsl.source.text import Source, Span
 from lossdsl.syntax.ast import Def, Expr, LossDef
 
-MOST_STEPS = 200_000
+MOST_STEPS = 100_000
 DEEPEST = 160
 
 
@@ -73,8 +73,11 @@ class Context:
     shown: dict[str, str] = field(default_factory=dict)  # the copy C' -> E, for messages
     spread: dict[str, int] = field(default_factory=dict)  # most primes of a base in the file's text
     diagnostics: list[Diagnostic] = field(default_factory=list)
+    reported: set[tuple[str, Span]] = field(default_factory=set)
     warnings: list[Diagnostic] = field(default_factory=list)
     memo: dict[tuple[object, ...], Term] = field(default_factory=dict)
+    known: list[str] = field(default_factory=list)  # functions of the language, the prelude and the packs
+    aliases_of: dict[str, list[LossFile]] | None = None  # losses by their other names, once they are asked for
     parsed: dict[str, LossDef] = field(default_factory=dict)
     active: list[str] = field(default_factory=list)  # functions being inlined
     dependencies: dict[str, str] = field(default_factory=dict)
@@ -93,16 +96,16 @@ class Context:
         if scope.site is not None:
             message = f"in {scope.title}: {message}"
             others = ()
-        found = Diagnostic(code, message, (Label(where, caret), *others), fix)
-        if not any(d.code == code and d.labels[0].span == where for d in self.diagnostics):
-            self.diagnostics.append(found)
+        if (code, where) not in self.reported:
+            self.reported.add((code, where))
+            self.diagnostics.append(Diagnostic(code, message, (Label(where, caret), *others), fix))
         return POISON
 
     def warn(self, code: str, message: str, span: Span, caret: str = "", fix: str = "") -> None:
         """Report a finding that doesn't stop the file."""
-        found = Diagnostic(code, message, (Label(span, caret),), fix, "warning")
-        if found not in self.warnings:
-            self.warnings.append(found)
+        if (code, span) not in self.reported:
+            self.reported.add((code, span))
+            self.warnings.append(Diagnostic(code, message, (Label(span, caret),), fix, "warning"))
 
     def step(self) -> None:
         """Count one expression; Exhausted when there are too many."""

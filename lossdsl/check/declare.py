@@ -127,6 +127,12 @@ def declare(cx: Context, scope: Scope, loss: ast.LossDef) -> list[tuple[str, Ter
     for decl in loss.decls:
         if isinstance(decl, ast.AxisDecl):
             _axis(cx, scope, decl, bound, conditions)
+    for p in cx.params.values():
+        size = cx.sizes.get(p.axes[0]) if p.axes else None
+        given = len(p.default) if isinstance(p.default, tuple) else None
+        if size is not None and size.op == "const" and given is not None and size.attrs[0] != given:
+            message = f"`{p.name}` has {given} entries along `{p.axes[0]}`, whose size is {size.attrs[0]}"
+            cx.error(scope, "E0309", message, p.span, "", f"leave `axis {p.axes[0]} = …` out, or give as many")
     cx.declaring = False
     return conditions
 
@@ -275,6 +281,8 @@ def _param(cx: Context, scope: Scope, decl: ast.ParamDecl, fresh: set[Span]) -> 
             if bad is not None:
                 message = f"the default of `{item.name}` is {bad:g}, outside {bounds}"
                 cx.error(scope, "E0405", message, value.span, "outside", "move the default or the interval")
+        if decl.integer and decl.learnable:
+            cx.error(scope, "E0413", f"`{item.name}` is an int, which can't be learned", item.span)
         cx.params[item.name] = Param(item.name, axes, decl.integer, default, bounds, (), decl.learnable, _of_name(item))
         kind = "int" if decl.integer else "real"
         interval = bounds if bounds is not None else FINITE

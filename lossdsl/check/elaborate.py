@@ -19,6 +19,7 @@ from lossdsl.source.diagnostic import Label
 from lossdsl.syntax import ast
 
 CONSTANTS = {"pi": pi, "inf": inf}
+LONGEST = 64
 
 
 def elaborate(cx: Context, scope: Scope, expr: ast.Expr) -> Term:
@@ -44,6 +45,8 @@ def _number(cx: Context, scope: Scope, expr: ast.Number) -> Term:
 def _vector(cx: Context, scope: Scope, expr: ast.Vector) -> Term:
     """[a, b, …] varies along an axis of its own of that length: a chain of selections on the axis' index."""
     span = scope.at(expr.span)
+    if len(expr.items) > LONGEST:
+        raise Exhausted(f"a vector in a formula has {len(expr.items)} entries, more than {LONGEST}")
     items = [elaborate(cx, scope, e) for e in expr.items]
     if any(is_poison(t) for t in items):
         return POISON
@@ -174,9 +177,15 @@ def _unary(cx: Context, scope: Scope, expr: ast.Unary) -> Term:
 
 
 def _binary(cx: Context, scope: Scope, expr: ast.Binary) -> Term:
-    left = elaborate(cx, scope, expr.left)
-    right = elaborate(cx, scope, expr.right)
-    return arithmetic(cx, scope, expr, left, right)
+    """A chain a + b + c + … is walked, not recursed into: it may be long."""
+    chain = [expr]
+    while isinstance(chain[-1].left, ast.Binary):
+        chain.append(chain[-1].left)
+    result = elaborate(cx, scope, chain[-1].left)
+    for link in reversed(chain):
+        cx.step()
+        result = arithmetic(cx, scope, link, result, elaborate(cx, scope, link.right))
+    return result
 
 
 def _if(cx: Context, scope: Scope, expr: ast.If) -> Term:

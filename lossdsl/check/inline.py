@@ -297,7 +297,12 @@ def find_loss(cx: Context, scope: Scope, name: str, span: Span) -> LossFile | No
     """The registered loss of that name; None if there is none or several (which is reported)."""
     found = [f for f in cx.registry.losses.values() if f.name == name]
     if not found:
-        found = [f for f in cx.registry.losses.values() if name in read_header(f.read()).aliases]
+        if cx.aliases_of is None:
+            cx.aliases_of = {}
+            for f in cx.registry.losses.values():
+                for alias in read_header(f.read()).aliases:
+                    cx.aliases_of.setdefault(alias, []).append(f)
+        found = cx.aliases_of.get(name, [])
     if len(found) > 1:
         packs = " and ".join(f"`{f.pack}` ({f.distribution})" for f in found)
         message = f"`{name}` is a loss of several packs: {packs}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -67,8 +68,10 @@ def _unused(cx: Context, scope: Scope, loss: ast.LossDef, checked: CheckedLoss) 
     leaves = {str(t.attrs[0]) for t in every if t.op == "leaf"}
     sized = {base_axis(str(t.attrs[0])) for t in every if t.op in ("size", "index", "reduce")}
     ids = {id(t) for t in every}
+    count = Counter(b for i in checked.inputs for b in {base_axis(a) for a in i.axes})
     for i in checked.inputs:
-        if i.name not in leaves and not _only_sizes(i.axes, sized, checked, i.name):
+        # An input that isn't read may be the one that says how long an axis is.
+        if i.name not in leaves and not any(base_axis(a) in sized and count[base_axis(a)] == 1 for a in i.axes):
             cx.warn("W0505", f"the input `{i.name}` is not used", i.span, "never read", "take it out, or use it")
     for p in checked.params:
         if (p.name not in cx.called) if p.modes else (p.name not in leaves):
@@ -83,12 +86,6 @@ def _unused(cx: Context, scope: Scope, loss: ast.LossDef, checked: CheckedLoss) 
                 cx.warn("W0505", message, statement.name_span, "never read", "take the line out, or use it")
         elif statement.name not in cx.called and statement.name not in _modes(checked):
             cx.warn("W0505", f"`{statement.name}` is defined and not called", statement.span, "", "take it out")
-
-
-def _only_sizes(axes: tuple[str, ...], sized: set[str], checked: CheckedLoss, name: str) -> bool:
-    """Whether an input that isn't read is the one that says how long an axis is."""
-    others = {base_axis(a) for i in checked.inputs if i.name != name for a in i.axes}
-    return any(base_axis(a) in sized and base_axis(a) not in others for a in axes)
 
 
 def _modes(checked: CheckedLoss) -> set[str]:

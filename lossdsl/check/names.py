@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from lossdsl.check.axes import visible
 from lossdsl.check.context import Context, Scope
 from lossdsl.check.habits import FUNCTIONS, VALUES
 from lossdsl.check.typed import Term
@@ -27,15 +30,23 @@ SPECIAL = (
 )
 
 
+MOST_GUESSES = 40  # a file with more mistakes than this is told of them without guesses at each
+
+
+def guess(cx: Context, name: str, known: Iterable[str]) -> str | None:
+    """The known name that was probably meant."""
+    return closest(name, known) if len(cx.diagnostics) < MOST_GUESSES else None
+
+
 def functions_known(cx: Context, scope: Scope) -> list[str]:
     """Every function that can be called here, the file's own first."""
     from lossdsl.check.prelude import prelude
 
-    names = [*scope.functions, *scope.modes, *SPECIAL]
-    names += [r.name for r in cx.registry.reductions.values() if r.public]
-    names += [p.name for p in cx.registry.primitives.values() if p.public]
-    names += [*prelude(), *(f.name for f in cx.registry.losses.values())]
-    return list(dict.fromkeys(names))
+    if not cx.known:
+        names = [*SPECIAL, *(r.name for r in cx.registry.reductions.values() if r.public)]
+        names += [p.name for p in cx.registry.primitives.values() if p.public]
+        cx.known = [*names, *prelude(), *(f.name for f in cx.registry.losses.values())]
+    return list(dict.fromkeys([*scope.functions, *scope.modes, *cx.known]))
 
 
 def unknown_value(cx: Context, scope: Scope, expr: ast.Name) -> Term:
@@ -54,12 +65,16 @@ def unknown_value(cx: Context, scope: Scope, expr: ast.Name) -> Term:
     if name in VALUES:
         message = f"`{name}` is no value of the language"
         return cx.error(scope, "E0208", message, expr.span, "not a value here", VALUES[name])
-    near = closest(name, [*scope.values, *scope.later])
-    known = functions_known(cx, scope)
-    if name in known and near is None:
+    near = guess(cx, name, [*scope.values, *scope.later])
+    if near is None and name in functions_known(cx, scope):
         message = f"`{name}` is a function, not a value"
         return cx.error(scope, "E0210", message, expr.span, "a function without its argument", f"call it: `{name}(x)`")
-    fix = f"did you mean `{near}`?" if near else f"declare it: `input {name}[N]` or `param {name} = 1`"
+    axis = next((a for a in visible(scope) if a == name.upper() or a == name.capitalize()), None)
+    fix = f"declare it: `input {name}[N]` or `param {name} = 1`"
+    if axis is not None:
+        fix = f"axes start with a capital: `{axis}`"
+    elif near is not None:
+        fix = f"did you mean `{near}`?"
     return cx.error(scope, "E0201", f"`{name}` is not known", expr.span, "no value has this name", fix)
 
 
@@ -74,6 +89,6 @@ def unknown_function(cx: Context, scope: Scope, name: str, span: Span) -> Term:
         return cx.error(
             scope, "E0210", message, span, "called here", f"to pick from it, write `{name}[i]`; to multiply, `*`"
         )
-    near = closest(name, functions_known(cx, scope))
+    near = guess(cx, name, functions_known(cx, scope))
     fix = f"did you mean `{near}`?" if near else f"define it: `def {name}(x) = …`"
     return cx.error(scope, "E0202", f"there is no function `{name}`", span, "not known", fix)

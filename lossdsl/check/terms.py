@@ -17,7 +17,7 @@ from lossdsl.primitives.kinds import result_kind
 from lossdsl.registry import Registry
 from lossdsl.source.text import Span
 
-MOST_TERMS = 20_000
+MOST_TERMS = 6_000
 INDICES = Interval(0.0, inf, False, True)
 KEEPING = ("softmax", "log_softmax")
 

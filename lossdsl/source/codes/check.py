@@ -206,7 +206,7 @@ CODES: tuple[ErrorCode, ...] = (
     ErrorCode(
         "E0410",
         "the loss is too large",
-        "Functions are written out; 20 000 terms, 200 000 steps and 160 levels are enough for any loss on paper, and "
+        "Functions are written out; 6 000 terms, 100 000 steps and 160 levels are enough for any loss on paper, and "
         "keep every compilation short.",
         "loss example\ninput x[N]\n"
         + "def f1(x) = exp(x) + sin(2 * x) + cos(3 * x) + tanh(5 * x)\n"
