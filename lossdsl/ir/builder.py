@@ -209,15 +209,17 @@ class Builder:
             return self.pick(args[0], dict(zip(node.attrs[0], args[1:], strict=True)))  # type: ignore[arg-type]
         return self.node(node.op, args, node.attrs, node.origin)
 
-    def replay(self, graph: Graph) -> list[int]:
-        """Adds all nodes of a finished Graph; returns where each came to lie."""
+    def replay(self, graph: Graph, instead: Mapping[int, int] | None = None) -> list[int]:
+        """Adds all nodes of a finished Graph, those in `instead` as the nodes named there; returns where each lies."""
         for axis in graph.axes:
             self._note_axes([axis])
         ids: list[int] = []
         leaves = {leaf.name: leaf for leaf in graph.leaves}
-        for node in graph.nodes:
+        for n, node in enumerate(graph.nodes):
             args = [ids[a] for a in node.args]
-            if node.op == "leaf":
+            if instead is not None and n in instead:
+                ids.append(instead[n])
+            elif node.op == "leaf":
                 ids.append(self.leaf(leaves[str(node.attrs[0])], node.origin))
             elif node.op == "var":
                 ids.append(self.var(int(node.attrs[0]), node.type))  # type: ignore[arg-type]

@@ -9,8 +9,8 @@ out reaches neither value nor gradient.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from lossdsl.check.typed import CheckedLoss, Input, Term
@@ -43,17 +43,18 @@ class _State:
         return DiagnosticError(self.checked.source, [Diagnostic(code, message, (Label(span, caret),), fix)])
 
 
-def lower(checked: CheckedLoss, registry: Registry) -> Graph:
+def lower(checked: CheckedLoss, registry: Registry, hard: Collection[str] = ()) -> Graph:
     """The Graph of a checked loss, with the outputs that `ir/graph.py` lists.
 
-    A run-time leaf `@ignore_index` is there if an index input has a batch axis. DiagnosticError where the loss is too
-    large or uses what can't be compiled yet.
+    `hard` names inputs of kind `prob C` that are given as labels: their leaves are of kind `index C` without that axis,
+    read as one-hot. A run-time leaf `@ignore_index` is there if an index input (or a hard one) has a batch axis.
+    DiagnosticError where the loss is too large or uses what can't be compiled yet.
     """
     axes = [a.name for a in checked.axes]
     batch = frozenset(a.name for a in checked.axes if a.batch)
     over = _row_axes(checked, axes)
     b = Builder(registry, checked.name, axes, over)
-    state = _State(checked, b, {i.name: i for i in checked.inputs}, batch)
+    state = _State(checked, b, {i.name: _hardened(i) if i.name in hard else i for i in checked.inputs}, batch)
     try:
         outputs = _outputs(state, over)
     except RecursionError:
@@ -69,7 +70,7 @@ def _row_axes(checked: CheckedLoss, axes: Sequence[str]) -> tuple[str, ...]:
 
 def _outputs(state: _State, over: tuple[str, ...]) -> dict[str, int]:
     b, checked = state.b, state.checked
-    for i in checked.inputs:  # inputs are leaves in their order, whether or not anything reads them
+    for i in state.inputs.values():  # inputs are leaves in their order, whether or not anything reads them
         _input_leaf(state, i)
     defaults = {f"default.{i.name}": _term(state, i.default)[0] for i in checked.inputs if i.default is not None}
     _conditions(state)
@@ -109,7 +110,7 @@ def _where(b: Builder, condition: int | None, value: int, otherwise: int | None 
 def _conditions(state: _State) -> None:
     """The conditions that `ignore_index` makes, then those of the file, which are false where they are absent."""
     b, checked = state.b, state.checked
-    for i in checked.inputs:
+    for i in state.inputs.values():
         if i.kind.startswith("index ") and state.rows & {base_axis(a) for a in i.axes}:
             ignored = b.leaf(Leaf(IGNORE, (), Type(kind="int", interval=FINITE), "param", False))
             state.conditions.append(Condition(i.axes, b.node("ne", [_input_leaf(state, i), ignored])))
@@ -122,6 +123,13 @@ def _conditions(state: _State) -> None:
             found.append(Condition(tuple(sorted(mask.type.axes)), whole))
     state.conditions += found
     state.memo.clear()
+
+
+def _hardened(i: Input) -> Input:
+    """A `prob C` input as labels."""
+    axis = i.kind.removeprefix("prob ")
+    axes = tuple(a for a in i.axes if a != axis)
+    return replace(i, axes=axes, kind=f"index {axis}", fixed=True, bounds=None)
 
 
 def _input_leaf(state: _State, i: Input) -> int:
@@ -155,6 +163,9 @@ def _leaf(state: _State, term: Term, args: Sequence[Lowered]) -> Lowered:
     present = met(b, state.conditions, found.axes)
     if found.kind == "real" or found.kind.startswith(("prob ", "index ")):
         node = _where(b, conjunction(b, present), node, b.const(_harmless(_interval(found))))
+    if term.type.kind == "real" and found.kind.startswith("index "):  # labels for probabilities: one-hot
+        hit = b.node("eq", [b.index(found.kind.removeprefix("index ")), node])
+        node = b.node("select", [hit, b.const(1), b.const(0)])
     return node, present
 
 

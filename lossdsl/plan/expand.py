@@ -21,6 +21,8 @@ from math import inf
 from lossdsl.check.types import Type
 from lossdsl.ir.builder import Builder
 from lossdsl.ir.graph import Attr, Graph, Leaf, Node
+from lossdsl.ir.rules.match import convex_weight
+from lossdsl.plan import ratios
 from lossdsl.primitives.interval import FINITE, UNIT, Interval
 from lossdsl.registry import Registry
 from lossdsl.source.diagnostic import InternalError
@@ -125,6 +127,8 @@ class _Table:
                 return self.exponential(node, args[0])
             case "pick":
                 return self.picked(node, args)
+            case "sub" | "expsub" | "divergence" if (found := self.of_two_softmaxes(node)) is not None:
+                return found
             case "reduce" if node.attrs[0] == "logsumexp":
                 m, rest = self.statistics(args, _axes(node.attrs[1]))
                 return self.raw("add", m, self.raw("log1p", rest, name="log_total"), name="lse")
@@ -195,6 +199,91 @@ class _Table:
         e = self.raw("exp", below, name="e")
         return self.raw("div", e, self.raw("add", self.const(1), rest, name="total"), interval=interval, name="p")
 
+    def of_two_softmaxes(self, node: Node) -> int | None:
+        """log p - log q, p - q or an entry of their divergence, if p and q are softmaxes over the same axes, or one of
+        them is a mixture of such with the other.
+        """
+        d = self._log_ratio(node.args[0], node.args[1])
+        if d is None:
+            return None
+        if node.op == "sub":
+            return d
+        p, q = (self._exp_of(a) for a in node.args)
+        return ratios.expsub(self, p, q, d) if node.op == "expsub" else ratios.divergence(self, p, q, d)
+
+    def _exp_of(self, n: int) -> int:
+        """e^n, of a softmax by its own form."""
+        found = self._softmax_entry(n)
+        return self.raw("exp", self.ids[n]) if found is None else found[0].probability
+
+    def _log_ratio(self, a: int, b: int) -> int | None:
+        """The accurate a - b of two log-probabilities."""
+        p, q = self._softmax_entry(a), self._softmax_entry(b)
+        if p is not None and q is not None:
+            if p[1:] != q[1:] or a == b:
+                return None
+            return ratios.gap(self, p[0], q[0], p[1], p[3])
+        for mixed, part, sign in ((b, a, 1), (a, b, -1)):
+            found = self._mixture(mixed, part)
+            if found is not None:
+                weight, other = found
+                d = self._log_ratio(part, other)
+                if d is not None:
+                    ratio = ratios.from_mixture(self, weight, d)
+                    return ratio if sign > 0 else self.raw("neg", ratio)
+        return None
+
+    def _mixture(self, mixed: int, part: int) -> tuple[int, int] | None:
+        """(weight of the other, the other) if `mixed` is the log of a mixture of e^part and another distribution."""
+        node = self.graph.nodes[mixed]
+        if node.op != "logaddexp":
+            return None
+        for own, other in (node.args, node.args[::-1]):
+            x, y = self.graph.nodes[own], self.graph.nodes[other]
+            if x.op == y.op == "add" and x.args[1] == part:
+                log_own, log_other = x.args[0], y.args[0]
+                weight = convex_weight(self.graph, log_own, log_other)
+                if weight is not None:  # log(1 - t) and log(t)
+                    return self.ids[weight], y.args[1]
+                share = convex_weight(self.graph, log_other, log_own)
+                if share is not None:
+                    return self.raw("sub", self.const(1), self.ids[share]), y.args[1]
+        return None
+
+    def _softmax_entry(self, n: int) -> Softmax | None:
+        """The softmax of which n is a log-probability, its axes, where it is read, and how its logits are scaled."""
+        node, pairs = self.graph.nodes[n], dict[str, int]()
+        if node.op == "pick":
+            pairs = self._pairs(node, [self.ids[a] for a in node.args])
+            node = self.graph.nodes[node.args[0]]
+        if node.op != "logp" or len(node.args) != 1 or not set(pairs) <= set(_axes(node.attrs[0])):
+            return None
+        axes, z = _axes(node.attrs[0]), self.ids[node.args[0]]
+        scale, x = self._unscaled(node.args[0])
+        top = self.raw("reduce", x, attrs=("max", axes))
+        top = self.raw("select", self.raw("eq", top, self.number(-inf)), self.const(0), top)
+        entries = []
+        for place in ({}, pairs):
+            below, rest = self._parts(self.pick(z, place), (z,), axes, place)
+            entries.append(ratios.Entry(self.pick(x, place), top, below, self.raw("exp", below)))
+        side = ratios.Side(entries[0], entries[1], rest, self.probability((z,), axes, pairs))
+        return side, axes, tuple(sorted(pairs.items())), scale
+
+    def _unscaled(self, n: int) -> tuple[tuple[str, int] | None, int]:
+        """(("div", t), x) for logits x/t, ("mul", s) for s·x, with a positive scale: its order is that of x."""
+        node = self.graph.nodes[n]
+        if node.op == "div" and self.graph.nodes[node.args[1]].type.interval.low >= 0 and self._scalar(node.args[1]):
+            return ("div", self.ids[node.args[1]]), self.ids[node.args[0]]
+        if node.op == "mul" and self.graph.nodes[node.args[0]].type.interval.low >= 0 and self._scalar(node.args[0]):
+            return ("mul", self.ids[node.args[0]]), self.ids[node.args[1]]
+        return None, self.ids[n]
+
+    def _scalar(self, n: int) -> bool:
+        return not self.graph.nodes[n].type.axes
+
+    def number(self, value: Fraction | float) -> int:
+        return self.builder.raw("const", (), (value,))
+
     # --- reading at an index ----------------------------------------------------------------------------------------
 
     def _pairs(self, node: Node, args: Sequence[int]) -> dict[str, int]:
@@ -262,6 +351,9 @@ class _Table:
         for f in factors[1:]:
             total = self.product(total, f)
         return total
+
+
+Softmax = tuple[ratios.Side, tuple[str, ...], tuple[tuple[str, int], ...], tuple[str, int] | None]
 
 
 def _finite_seed(leaf: Leaf) -> Leaf:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from lossdsl.source.data import grammar_text
+from lossdsl.source.data import cache_folder, grammar_text
 from lossdsl.source.diagnostic import Diagnostic, DiagnosticError, Label
 from lossdsl.source.text import Source, Span
 from lossdsl.syntax import ast
@@ -29,11 +30,18 @@ RULES = (
 
 @cache
 def _parser() -> Lark:
+    """The parser, with its tables kept between runs: making them takes longer than all else that `fmt` does.
+
+    Lark looks whether kept tables are of this grammar and version, and whole; if not it makes them anew.
+    """
     from lark import Lark
 
     from lossdsl.syntax.build import Builder
 
-    return Lark(grammar_text("loss.lark"), parser="lalr", start=list(RULES), transformer=Builder())
+    grammar = grammar_text("loss.lark")
+    folder = cache_folder()
+    kept = str(folder / f"grammar-{sha256(grammar.encode()).hexdigest()[:16]}.tables") if folder else False
+    return Lark(grammar, parser="lalr", start=list(RULES), transformer=Builder(), cache=kept)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lossdsl.ir.interpret import evaluate
+from lossdsl.ir.lower import lower
 from lossdsl.source.diagnostic import DiagnosticError
-from tests.ir.compiled import gradients, graph, reduce_rows, values
+from tests.ir.compiled import REGISTRY, checked, gradients, graph, reduce_rows, values
 
 NAN = np.nan
 X = np.array([1.0, 2.0, 4.0, 8.0])
@@ -232,3 +234,13 @@ def test_a_loss_that_is_too_large_is_told() -> None:
     with pytest.raises(DiagnosticError) as error:
         graph("\n".join([*lines, "return x8", ""]))
     assert error.value.diagnostics[0].code in ("E0801", "E0410")
+
+
+def test_probabilities_given_as_labels_are_one_hot_and_may_be_ignored() -> None:
+    text = "loss soft\ninput logits[N, C]\ninput target[N, C]: prob C\nreturn -sum[C](target * log_softmax(logits))\n"
+    g = lower(checked(text), REGISTRY, hard={"target"})
+    z = np.array([[1.0, 2.0, 4.0], [NAN, NAN, NAN], [0.0, 1.0, 0.0]])
+    out = evaluate(g, REGISTRY, {"logits": z, "target": np.array([2, 9, 0]), "@ignore_index": 9})
+    logp = z - np.log(np.exp(z).sum(1, keepdims=True))
+    np.testing.assert_allclose(out["rows"], [-logp[0, 2], 0, -logp[2, 0]], rtol=1e-14)
+    np.testing.assert_array_equal(out["weight"], [1, 0, 1])

@@ -209,7 +209,9 @@ class Programs:
         p = b.node("softmax", [x], ("C",))
         logp = b.node("log", [p])
         one = b.const(1)
-        match rng.randrange(9):
+        match rng.randrange(10):
+            case 9:
+                return rng.choice([self.balance(logp), b.reduce("logsumexp", ("C",), logp)])
             case 0:
                 return b.node("sub", [b.reduce("logsumexp", ("C",), x), self.pick(x)])
             case 1:
@@ -231,6 +233,16 @@ class Programs:
             case _:
                 q = b.node("softmax", [self.reals[0]], ("C",))
                 return b.node(rng.choice(["sub", "div"]), [p, q])
+
+    def balance(self, logp: int) -> int:
+        """What the cotangent of a mixture comes to."""
+        b, t = self.b, self.reals[3]
+        other = b.node("log_softmax", [self.reals[0]], ("C",))
+        less = b.node("sub", [b.const(1), t])
+        own, rest = b.node("log", [t]), b.node("log1p", [b.node("neg", [t])])
+        mixture = b.node("logaddexp", [b.node("add", [own, logp]), b.node("add", [rest, other])])
+        parts = [b.node("expsub", [mixture, p]) for p in (logp, other)]
+        return b.node("add", [b.node("mul", [w, p]) for w, p in zip((t, less), parts, strict=True)])
 
 
 def both(seed: int) -> tuple[Graph, Graph]:

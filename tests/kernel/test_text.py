@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lossdsl.plan.kernel import (
@@ -25,12 +25,7 @@ from lossdsl.plan.kernel import (
 from lossdsl.plan.text import KernelTextError, parse_kernel, print_kernel
 from tests.kernel.programs import NAMES, program, text
 
-names = st.from_regex(r"[a-z_][a-z0-9_]{0,5}", fullmatch=True).filter(
-    lambda s: (
-        s not in ("load", "reduce", "scatter", "pick", "island", "store", "for", "guard", "true", "false", "inf")
-        and s not in ("nan", "where", "else", "at", "over", "bound", "in", "param", "out", "scratch")
-    )
-)
+names = st.sampled_from(["a", "x1", "m", "at_y", "γ", "loads", "guarded", "_", "e5", "infer"])
 axes = st.lists(st.sampled_from(["N", "C", "N'", "D", "K''"]), max_size=3, unique=True).map(tuple)
 some_axes = axes.filter(bool)
 constants = st.one_of(st.fractions(), st.floats(allow_nan=False), st.booleans())
@@ -91,6 +86,7 @@ def test_hand_written_programs_are_in_the_printers_form(name: str) -> None:
     assert print_kernel(program(name)).splitlines() == lines
 
 
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(programs)
 def test_parsing_undoes_printing(p: KernelProgram) -> None:
     again = parse_kernel(print_kernel(p))

@@ -64,7 +64,7 @@ def sweeps(program: KernelProgram) -> list[int]:
         ("focal", [1], [2]),
         ("soft_target", [2], [2]),
         ("brier", [2], [3]),
-        ("jsd", [2], [3]),
+        ("jsd", [2], [4]),  # the log-ratio of two near softmaxes takes a visit of its own
         ("binary", [1], [1]),
         ("margin", [1], [3]),
         ("masked", [1], [2]),

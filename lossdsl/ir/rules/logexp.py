@@ -157,6 +157,26 @@ def _plus(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | N
     return None
 
 
+def _balance(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    """t·(m - p) + (1 - t)·(m - q) is 0 for the mixture m = t·p + (1 - t)·q: what a mixture's own cotangent comes to."""
+    products = [factors(b, a) for a in args]
+    parts = [next((f for f in found if b[f].op == "expsub"), None) for found in products]
+    p, q = parts
+    if p is None or q is None or p == q or b[p].args[0] != b[q].args[0]:
+        return None
+    mixture = b[b[p].args[0]]
+    if mixture.op != "logaddexp" or any(b[a].op != "add" for a in mixture.args):
+        return None
+    weights = {b[a].args[1]: b.node("exp", [b[a].args[0]]) for a in mixture.args}
+    for found, part in zip(products, (p, q), strict=True):
+        weight = weights.get(b[part].args[1])
+        if weight is None or weight not in found:
+            return None
+        found.remove(part)
+        found.remove(weight)
+    return b.const(0) if sorted(products[0]) == sorted(products[1]) else None
+
+
 def _power(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
     x, a = args
     if _whole(b, a):
@@ -184,6 +204,7 @@ RULES = (
     Rule("log1p", ("log1p",), "log1p(e^u) = softplus(u); log1p(-e^u) = log(1 - e^u)", _log1p),
     Rule("difference", ("sub",), "1 - e^u = -expm1(u); softplus(x) - x = softplus(-x); e^a - e^b", _minus),
     Rule("sum", ("add",), "1 + expm1(u) = e^u", _plus),
+    Rule("balance", ("add",), "a mixture's parts balance about it", _balance),
     Rule("power of exp", ("pow",), "(e^u)^a = e^(a·u): no underflow before the power", _power),
     Rule("ratio of exp", ("div",), "e^a / e^b = e^(a - b)", _divide),
     Rule("root of exp", ("sqrt",), "sqrt(e^u) = e^(u/2)", _sqrt),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lossdsl.ir.builder import Builder
+    from lossdsl.ir.graph import Graph
 
 
 def inside(b: Builder, n: int, op: str) -> int | None:
@@ -62,4 +63,13 @@ def as_log(b: Builder, n: int) -> int | None:
         yes, no = as_log(b, node.args[1]), as_log(b, node.args[2])
         if yes is not None and no is not None:
             return b.node("select", [node.args[0], yes, no])
+    return None
+
+
+def convex_weight(graph: Builder | Graph, a: int, b: int) -> int | None:
+    """t, if a is log(1 - t) and b is log(t), so that e^a + e^b = 1."""
+    x, y = graph.nodes[a], graph.nodes[b]
+    if x.op == "log1p" and y.op == "log":
+        less = graph.nodes[x.args[0]]
+        return y.args[0] if less.op == "neg" and less.args == y.args else None
     return None

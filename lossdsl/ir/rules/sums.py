@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lossdsl.ir.graph import Attr
 from lossdsl.ir.rewrite import Rule
-from lossdsl.ir.rules.match import inside, is_const
+from lossdsl.ir.rules.match import convex_weight, inside, is_const
 
 if TYPE_CHECKING:
     from lossdsl.ir.builder import Builder
@@ -67,7 +67,7 @@ def _factor(b: Builder, e: int, axes: tuple[str, ...], mask: int | None) -> int 
 
 def _probabilities(b: Builder, e: int, axes: tuple[str, ...], mask: int | None) -> int | None:
     """Σ softmax is 1, and without one entry it is 1 less that entry."""
-    if mask is None and b[e].op == "expsub" and all(_is_logp(b, a, axes) for a in b[e].args):
+    if mask is None and b[e].op == "expsub" and all(_is_distribution(b, a, axes) for a in b[e].args):
         return b.const(0)
     u = inside(b, e, "exp")
     if u is None or not _is_logp(b, u, axes):
@@ -84,6 +84,18 @@ def _is_logp(b: Builder, n: int, axes: tuple[str, ...]) -> bool:
     return b[n].op == "logp" and b[n].attrs[0] == axes and len(b[n].args) == 1
 
 
+def _is_distribution(b: Builder, n: int, axes: tuple[str, ...]) -> bool:
+    """Whether e^n sums to one: a softmax, or a mixture of two distributions."""
+    if b[n].op != "logaddexp":
+        return _is_logp(b, n, axes)
+    x, y = (b[a] for a in b[n].args)
+    if not x.op == y.op == "add":
+        return False
+    weights, parts = zip(x.args, y.args, strict=True)
+    convex = convex_weight(b, *weights) is not None or convex_weight(b, *weights[::-1]) is not None
+    return convex and all(_is_distribution(b, p, axes) for p in parts)
+
+
 def _divergence(b: Builder, e: int, axes: tuple[str, ...], mask: int | None) -> int | None:
     """Σ p·(log p - log q) as a sum of terms that are never negative: Σ (q - p) = 0 is added."""
     if b[e].op != "mul":
@@ -93,7 +105,7 @@ def _divergence(b: Builder, e: int, axes: tuple[str, ...], mask: int | None) -> 
         if mask is not None and not (b[mask].op == "lt" and is_const(b, b[mask].args[0], 0) and b[mask].args[1] == p):
             continue
         ratio = b[gap].op == "sub" and inside(b, p, "exp") == b[gap].args[0]
-        if ratio and all(_is_logp(b, a, axes) for a in b[gap].args):
+        if ratio and all(_is_distribution(b, a, axes) for a in b[gap].args):
             return b.reduce("sum", axes, b.node("divergence", b[gap].args))
     return None
 

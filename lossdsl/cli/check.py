@@ -1,0 +1,98 @@
+"""lossdsl check: is a file right, and does it mean what its examples say?"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lossdsl.cli import FILE_IS_WRONG
+from lossdsl.cli._files import Format, discovered, read_target, show
+from lossdsl.source.text import Source
+
+if TYPE_CHECKING:
+    from lossdsl.registry import Registry
+    from lossdsl.source.diagnostic import Diagnostic
+
+
+@click.command("check")
+@click.argument("files", nargs=-1, required=True, metavar="FILES...")
+@click.option("--syntax", is_flag=True, help="Look at the spelling alone; other losses and plugins aren't needed.")
+@click.option("--json", "as_json", is_flag=True, help="A list of records for programs, one a file.")
+@click.option("--format", "form", type=click.Choice(["terminal", "github"]), default="terminal", show_default=True)
+@click.option("--strict", is_flag=True, help="Warnings too make a file wrong.")
+def command(files: tuple[str, ...], syntax: bool, as_json: bool, form: Format, strict: bool) -> None:
+    """Check FILES (paths, names of losses, or `-`) and run their examples.
+
+    Exits with 1 if a file is wrong. Every error of a file is reported in one run.
+    """
+    registry = None if syntax else discovered()
+    records = []
+    for file in files:
+        source = read_target(file, registry)
+        record, diagnostics = _syntax(source) if registry is None else _whole(source, registry)
+        record["ok"] = not any(d.severity == "error" or (strict and d.severity == "warning") for d in diagnostics)
+        records.append(record)
+        if as_json:
+            from lossdsl.source.render import as_dict
+
+            record["diagnostics"] = [as_dict(source, d) for d in diagnostics]
+        else:
+            show(source, diagnostics, form)
+            click.echo(_in_words(source, record, diagnostics))
+    if as_json:
+        click.echo(json.dumps(records, indent=2, ensure_ascii=False))
+    if not all(record["ok"] for record in records):
+        sys.exit(FILE_IS_WRONG)
+
+
+def _syntax(source: Source) -> tuple[dict[str, Any], list[Diagnostic]]:
+    from lossdsl.source.diagnostic import DiagnosticError
+    from lossdsl.syntax.parse import parse
+
+    try:
+        loss = parse(source)
+    except DiagnosticError as error:
+        return {"file": source.name, "name": None}, list(error.diagnostics)
+    return {"file": source.name, "name": loss.name}, []
+
+
+def _whole(source: Source, registry: Registry) -> tuple[dict[str, Any], list[Diagnostic]]:
+    """Everything up to the gradient, then the examples."""
+    from lossdsl.cli._stages import checked_loss, graph_of, joint_of
+    from lossdsl.derive.examples import run_examples
+    from lossdsl.source.diagnostic import DiagnosticError
+
+    record: dict[str, Any] = {"file": source.name, "name": None, "examples": []}
+    try:
+        checked = checked_loss(source, registry)
+        record["name"] = checked.name
+        diagnostics = list(checked.warnings)
+        joint_of(checked, registry)
+
+        def lowered(modes: Mapping[str, str]) -> Any:
+            return graph_of(checked_loss(source, registry, modes) if modes else checked, registry)
+
+        results = run_examples(checked, registry, lowered)
+    except DiagnosticError as error:
+        return record, list(error.diagnostics)
+    record["examples"] = [{"expected": r.expected, "got": r.got, "ok": r.ok} for r in results]
+    return record, [*diagnostics, *(r.problem for r in results if r.problem is not None)]
+
+
+def _in_words(source: Source, record: dict[str, Any], diagnostics: list[Diagnostic]) -> str:
+    counts = [
+        (sum(d.severity == "error" for d in diagnostics), "error"),
+        (sum(d.severity == "warning" for d in diagnostics), "warning"),
+        (sum(example["ok"] for example in record.get("examples", ())), "example holds"),
+    ]
+    parts = [_plural(n, noun) for n, noun in counts if n]
+    return f"{source.name}: {'ok' if record['ok'] else 'wrong'}" + (f", {', '.join(parts)}" if parts else "")
+
+
+def _plural(n: int, noun: str) -> str:
+    many = {"error": "errors", "warning": "warnings", "example holds": "examples hold"}
+    return f"{n} {noun if n == 1 else many[noun]}"

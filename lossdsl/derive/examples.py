@@ -1,0 +1,221 @@
+"""The examples of a file, run at 50 digits: the digits that are given are the digits that are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from math import inf, isinf, isnan, nan, pi
+from typing import Any
+
+import numpy as np
+
+from lossdsl.check.typed import CheckedLoss, Input
+from lossdsl.check.types import base_axis
+from lossdsl.ir.graph import Graph
+from lossdsl.ir.interpret import evaluate
+from lossdsl.registry import Registry
+from lossdsl.source.diagnostic import Diagnostic, Label
+from lossdsl.source.text import Span
+from lossdsl.syntax import ast
+
+EXACT = Decimal("1e-9")  # how near a value must be to one that is given as a whole number
+IGNORED = -100  # the default of ignore_index
+NAMED = {"inf": inf, "nan": nan, "pi": pi, "true": 1.0, "false": 0.0}
+DTYPES = {"real": np.float64, "prob": np.float64, "bool": np.bool_}  # every other kind is an integer
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleResult:
+    """`got` is the value as text with a few digits more than were given; a Diagnostic says what is wrong."""
+
+    span: Span
+    expected: str
+    got: str
+    problem: Diagnostic | None
+
+    @property
+    def ok(self) -> bool:
+        return self.problem is None
+
+
+class _Unfit(Exception):
+    def __init__(self, message: str, span: Span, fix: str = "") -> None:
+        super().__init__(message)
+        self.span = span
+        self.fix = fix
+
+
+def run_examples(
+    checked: CheckedLoss, registry: Registry, graph_of: Callable[[Mapping[str, str]], Graph]
+) -> tuple[ExampleResult, ...]:
+    """Every example of a loss. `graph_of` lowers the loss with the modes that an example chooses.
+
+    A wrong value is E0901, an example whose tensors don't fit E0902; neither raises.
+    """
+    return tuple(_example(checked, registry, graph_of, example) for example in checked.examples)
+
+
+def _example(
+    checked: CheckedLoss, registry: Registry, graph_of: Callable[[Mapping[str, str]], Graph], example: ast.Example
+) -> ExampleResult:
+    expected = "?"
+    try:
+        expected, wanted, quantum = _digits(example.gives)
+        given = {name.name: (name, value) for name, value in example.bindings}
+        modes = {p.name: _mode(given[p.name][1]) for p in checked.params if p.modes and p.name in given}
+        graph = graph_of(modes)
+        leaves = _leaves(checked, registry, graph, given, example.span)
+        value = _reduced(checked, evaluate(graph, registry, leaves, _outputs(graph), "mpmath"), example.span)
+    except _Unfit as error:
+        problem = Diagnostic("E0902", str(error), (Label(error.span, "here"),), error.fix)
+        return ExampleResult(example.span, expected, "", problem)
+    got = _text(value, quantum)
+    if _agrees(value, wanted, quantum):
+        return ExampleResult(example.span, expected, got, None)
+    label = Label(example.gives.span, f"the file's own equation gives {got}")
+    message = f"the example gives {got}, not {expected}"
+    return ExampleResult(example.span, expected, got, Diagnostic("E0901", message, (label,), f"write {got}"))
+
+
+def _outputs(graph: Graph) -> list[str]:
+    return [name for name, _ in graph.outputs if name in ("rows", "weight")]
+
+
+def _mode(expr: ast.Expr) -> str:
+    if isinstance(expr, ast.Name):
+        return expr.name
+    raise _Unfit("a mode is one of its names", expr.span)
+
+
+def _reduced(checked: CheckedLoss, values: Mapping[str, Any], span: Span) -> Any:
+    """What a call with the file's own reduction returns."""
+    rows = values["rows"]
+    total = rows.sum() if rows.size else 0
+    if checked.reduction is None and rows.size != 1:
+        raise _Unfit(f"the result has {rows.size} entries; an example can check a single number so far", span)
+    if checked.reduction != "mean":
+        return total
+    count = np.broadcast_to(values["weight"], rows.shape).sum() if "weight" in values else rows.size
+    return total / count if count else 0
+
+
+def _leaves(
+    checked: CheckedLoss,
+    registry: Registry,
+    graph: Graph,
+    given: Mapping[str, tuple[ast.Name, ast.Expr]],
+    span: Span,
+) -> dict[str, Any]:
+    """Arrays for every input and param of the loss, from the example or their defaults."""
+    leaves: dict[str, Any] = {leaf.name: np.asarray(IGNORED) for leaf in graph.leaves if leaf.name == "@ignore_index"}
+    sizes: dict[str, tuple[int, str]] = {}
+    for param in checked.params:
+        if not param.modes:
+            value = _array(*given[param.name], param.axes, np.float64) if param.name in given else param.default
+            leaves[param.name] = np.asarray(value, dtype=np.float64)
+    for item in checked.inputs:
+        if item.name in given:
+            dtype = DTYPES.get(item.kind.split(" ")[0], np.int64)
+            leaves[item.name] = _array(*given[item.name], item.axes, dtype)
+            _bind(sizes, item, leaves[item.name].shape, given[item.name][1].span)
+    for item in checked.inputs:
+        if item.name in given:
+            continue
+        if item.default is None:
+            hint = "a drawn input has no fixed value" if item.draw else "it has no default"
+            raise _Unfit(f"the example gives no {item.name!r}, and {hint}", span, f"add `{item.name} = …`")
+        known = {axis: size for axis, (size, _) in sizes.items()}
+        name = f"default.{item.name}"
+        value = evaluate(graph, registry, leaves, [name], sizes=known)[name]
+        if any(base_axis(axis) not in known for axis in item.axes):
+            raise _Unfit(f"nothing in the example says how large {item.name!r} is", span, f"add `{item.name} = …`")
+        leaves[item.name] = np.broadcast_to(value, [known[base_axis(axis)] for axis in item.axes])
+    return leaves
+
+
+def _bind(sizes: dict[str, tuple[int, str]], item: Input, shape: tuple[int, ...], span: Span) -> None:
+    for axis, size in zip(item.axes, shape, strict=True):
+        bound, by = sizes.setdefault(base_axis(axis), (size, item.name))
+        if bound != size:
+            raise _Unfit(f"{axis} = {bound} from {by!r}, but {item.name!r} has {size}", span)
+
+
+def _array(name: ast.Name, expr: ast.Expr, axes: tuple[str, ...], dtype: Any) -> Any:
+    value = _literal(expr)
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except ValueError:
+        raise _Unfit(f"the rows of {name.name!r} differ in length", expr.span) from None
+    if array.ndim != len(axes):
+        shape = f"[{', '.join(axes)}]" if axes else "a single number"
+        raise _Unfit(f"{name.name!r} is {shape}, but the example's value has {array.ndim} dimensions", expr.span)
+    if dtype is not np.float64 and not np.array_equal(array, array.astype(np.int64)):
+        raise _Unfit(f"{name.name!r} takes whole numbers", expr.span)
+    return array.astype(dtype)
+
+
+def _literal(expr: ast.Expr) -> Any:
+    """A number, or nested lists of them."""
+    match expr:
+        case ast.Number():
+            return float(expr.text)
+        case ast.Vector():
+            return [_literal(item) for item in expr.items]
+        case ast.Name() if expr.name in NAMED:
+            return NAMED[expr.name]
+        case ast.Unary(op="-"):
+            return -_number(expr.value)
+        case ast.Binary(op="+" | "-" | "*" | "/"):
+            a, b = _number(expr.left), _number(expr.right)
+            if expr.op == "/":
+                return a / b if b else nan
+            return a + b if expr.op == "+" else a - b if expr.op == "-" else a * b
+    raise _Unfit("an example's values are numbers and lists of them", expr.span)
+
+
+def _number(expr: ast.Expr) -> float:
+    value = _literal(expr)
+    if isinstance(value, float):
+        return value
+    raise _Unfit("an example's values are numbers and lists of them", expr.span)
+
+
+def _digits(expr: ast.Expr) -> tuple[str, Any, Decimal]:
+    """The text of what an example gives, its value, and the unit of its last digit (0 for a whole number)."""
+    sign, inner = ("-", expr.value) if isinstance(expr, ast.Unary) else ("", expr)
+    if isinstance(inner, ast.Number):
+        number = Decimal(sign + inner.text)
+        exponent = number.as_tuple().exponent
+        assert isinstance(exponent, int)
+        whole = "." not in inner.text and "e" not in inner.text.lower()
+        return sign + inner.text, number, Decimal(0) if whole else Decimal(1).scaleb(exponent)
+    value = _number(expr)
+    return sign + (inner.name if isinstance(inner, ast.Name) else str(value)), value, Decimal(0)
+
+
+def _decimal(value: Any) -> Decimal | None:
+    """A value as a Decimal of 50 digits or so; None for what isn't a finite number."""
+    as_float = float(value)
+    if isinf(as_float) or isnan(as_float):
+        return None
+    return Decimal(str(value)) if not isinstance(value, float | int | np.generic) else Decimal(as_float)
+
+
+def _agrees(value: Any, wanted: Any, quantum: Decimal) -> bool:
+    exact = _decimal(value)
+    goal = wanted if isinstance(wanted, Decimal) else _decimal(wanted)
+    if exact is None or goal is None:
+        return float(value) == float(wanted) or (isnan(float(value)) and isnan(float(wanted)))
+    room = quantum / 2 * (1 + EXACT) if quantum else EXACT * max(Decimal(1), abs(goal))
+    return abs(exact - goal) <= room
+
+
+def _text(value: Any, quantum: Decimal) -> str:
+    """A value to the digits that were given, or to seven where none were."""
+    exact = _decimal(value)
+    if exact is None:
+        return str(float(value))
+    if not quantum:
+        return f"{float(exact):.7g}"
+    return str(exact.quantize(quantum)) if "E" not in str(exact.quantize(quantum)) else f"{float(exact):.7g}"

@@ -1,0 +1,24 @@
+"""Codes of examples that don't hold (E09xx)."""
+
+from __future__ import annotations
+
+from lossdsl.source.codes.record import ErrorCode
+
+CODES: tuple[ErrorCode, ...] = (
+    ErrorCode(
+        code="E0901",
+        title="an example gives another value than the file says",
+        reason="An example pins what the equation means. Its value is computed at 50 digits from the file's own "
+        "equation, and must agree with every digit that is given; a whole number is meant exactly.",
+        example="loss half\ninput x[N]\nreturn x / 2\nexample x = [3] gives 1.4\n",
+        fix="correct the equation, or write the value that it gives: `gives 1.5`",
+    ),
+    ErrorCode(
+        code="E0902",
+        title="an example's tensors don't fit the loss",
+        reason="An example is a call: each input has the axes it is declared with, every axis has one size, and inputs "
+        "without a default are given.",
+        example="loss half\ninput x[N]\nreturn x / 2\nexample x = [[3]] gives 1.5\n",
+        fix="give each input a list as deep as it has axes: `x = [3]`",
+    ),
+)
