@@ -12,6 +12,7 @@ from lossdsl.derive.softmax import logp_adjoint
 
 if TYPE_CHECKING:
     from lossdsl.derive.reverse import Tape
+    from lossdsl.ir.namespace import Ref
 
 Adjoint = Callable[["Tape", int, list[int]], None]
 
@@ -48,10 +49,25 @@ def _reduce(tape: Tape, n: int, parts: list[int]) -> None:
         case "argmax" | "count":
             return
         case _:
-            raise NotDifferentiableError(name, node.origin)
+            part = _declared(tape, n, ct, axes, mask)
     if mask is not None:
         part = b.node("select", [mask, part, b.const(0)])
     tape.spread(e, b.type(e).axes | (b.type(mask).axes if mask is not None else frozenset()), part)
+
+
+def _declared(tape: Tape, n: int, ct: int, axes: tuple[str, ...], mask: int | None) -> int:
+    """The adjoint that the reduction's record gives, for those that have none of their own above."""
+    b = tape.builder
+    name = str(b[n].attrs[0])
+    adjoint = b.registry.reductions[name].adjoint
+    if adjoint is None:
+        raise NotDifferentiableError(name, b[n].origin)
+
+    def reduce(inner: str, e: Ref) -> Ref:
+        return b.ref(b.reduce(inner, axes, e.node, mask))
+
+    result: Ref = adjoint(b.f, b.ref(b[n].args[0]), b.ref(n), b.ref(ct), reduce)
+    return result.node
 
 
 def _others(tape: Tape, e: int, axes: tuple[str, ...], mask: int | None) -> int:

@@ -12,8 +12,9 @@ def _adjoint(f: Any, x: Any, result: Any, cotangent: Any, reduce: Any) -> Any:
     """The product of the others. Its own derivative at a zero leaves out pairs of zeros."""
     zero = f.eq(x, 0)
     zeros = reduce("sum", zero)
-    nonzero = reduce("prod", f.select(zero, 1, x))
-    others = f.select(zero, f.select(f.eq(zeros, 1), nonzero, 0), f.select(f.eq(zeros, 0), result / x, 0))
+    safe = f.select(zero, 1, x)
+    nonzero = reduce("prod", safe)
+    others = f.select(zero, f.select(f.eq(zeros, 1), nonzero, 0), f.select(f.eq(zeros, 0), result / safe, 0))
     return cotangent * others
 
 
