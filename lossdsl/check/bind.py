@@ -56,13 +56,16 @@ def bind(cx: Context, scope: Scope, expr: ast.Call, callee: ast.LossDef, actual:
         return False
     _names(actual, rows, bound)
     _left_over(scope, actual, rows, bound)
-    if rows:
-        taken = {x for images in bound.values() for x in images}
-        for a in actual:
-            for x in sorted(a.term.type.axes, key=cx.axis_order):
-                if x not in taken:  # what is bound to nothing joins the batch
+    taken = _taken(bound)
+    riding: list[str] = []  # a map without a batch is the same for each of the axes that it doesn't know
+    for a in actual:
+        for x in sorted(a.term.type.axes, key=cx.axis_order):
+            if x not in taken:  # what is bound to nothing joins the batch
+                taken.add(x)
+                if rows:
                     bound.setdefault(rows[0], []).append(x)
-                    taken.add(x)
+                else:
+                    riding.append(x)
     for name in declared:
         if not bound.get(name):
             given = ", ".join(
@@ -86,7 +89,7 @@ def bind(cx: Context, scope: Scope, expr: ast.Call, callee: ast.LossDef, actual:
         inner.values[a.name] = cx.terms.fill(a.term, missing, scope.at(a.span))
     inner.axes.update({name: tuple(images) for name, images in bound.items() if images})
     inner.rows = rows
-    inner.batch = tuple(x for r in rows for x in bound.get(r, ()))
+    inner.batch = tuple(x for r in rows for x in bound.get(r, ())) + tuple(riding)
     return True
 
 

@@ -39,7 +39,7 @@ def file_scope(cx: Context, loss: ast.LossDef) -> Scope:
                     orders.setdefault(m.to.name, m.to)
         elif isinstance(node, ast.Substitution) and isinstance(node.value, ast.AxisRef):
             copies.setdefault(base_axis(node.value.name), (node.axis.name, node.value.span))
-    in_defs = _names_of_defs(loss.body)
+    in_defs = _names_of_defs(roots)
     for ref in _passed_to_orders(loss.body, roots):
         orders.setdefault(ref.name, ref)
     for name in orders:
@@ -56,13 +56,13 @@ def file_scope(cx: Context, loss: ast.LossDef) -> Scope:
     return scope
 
 
-def _names_of_defs(body: Iterable[ast.Statement]) -> set[str]:
+def _names_of_defs(roots: Iterable[object]) -> set[str]:
     """Axis names that occur in defs only: they are fresh at each call."""
     inside: set[str] = set()
     outside: set[str] = set()
-    for statement in body:
-        names = inside if isinstance(statement, ast.Def) else outside
-        for node in walk(statement):
+    for root in roots:
+        names = inside if isinstance(root, ast.Def) else outside
+        for node in walk(root):
             if isinstance(node, ast.AxisRef):
                 names.add(base_axis(node.name))
     return inside - outside

@@ -120,10 +120,24 @@ def _substitute(cx: Context, scope: Scope, expr: ast.Substitute) -> Term:
             message = f"{cx.text(scope, pair.value.span)} is an index into `{index.type.kind[6:]}`, not into `{axis}`"
             base = cx.error(scope, "E0306", message, pair.value.span, f"of kind {index.type.kind}")
             continue
+        if _other_copy(cx, scope, pair.value, axis):
+            assert isinstance(pair.value, ast.AxisRef)
+            copy, place = cx.aliases[pair.value.name]
+            message = f"`{pair.value.name}` is a copy of `{base_axis(copy)}` already, not of `{axis}`"
+            first = Label(place, f"here it became a copy of `{base_axis(copy)}`")
+            base = cx.error(scope, "E0311", message, pair.value.span, "", "take another name for the copy", first)
+            continue
         pairs.append((axis, index))
     if is_poison(base):
         return POISON
     return cx.terms.pick(base, pairs, scope.at(expr.span))
+
+
+def _other_copy(cx: Context, scope: Scope, value: ast.Expr, axis: str) -> bool:
+    """Whether a name that a substitution has made a copy of one axis is to stand for another."""
+    if scope.site is not None or not isinstance(value, ast.AxisRef) or value.name not in cx.aliases:
+        return False
+    return base_axis(cx.aliases[value.name][0]) != base_axis(axis)
 
 
 def _pick(cx: Context, scope: Scope, expr: ast.Pick) -> Term:
