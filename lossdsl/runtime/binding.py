@@ -30,11 +30,11 @@ class Bound:
         self.sizes = sizes
         self.folded = folded
 
-    def unfold(self, x: Tensor, axes: tuple[str, ...], first: str) -> Tensor:
-        """Give a result back the dimensions that its first batch axis took in."""
-        if self.folded is None or first not in axes:
+    def unfold(self, x: Tensor, axes: tuple[str, ...], batch: str) -> Tensor:
+        """Give a result back the dimensions that its batch axis took in."""
+        if self.folded is None or batch not in axes:
             return x
-        at = axes.index(first)
+        at = axes.index(batch)
         return x.reshape(x.shape[:at] + self.folded + x.shape[at + 1 :])
 
 
@@ -73,11 +73,21 @@ def bind(
                 raise _devices(signature, tensors)
     for axis, source in signature.sizes:
         if axis not in sizes:
-            sizes[axis] = int(params[source]) if isinstance(source, str) else source
+            sizes[axis] = _size(source, sizes, params)
     for i, (spec, x) in enumerate(zip(specs, tensors, strict=True)):
         if x is None:
             tensors[i] = _default(signature, spec, tensors, sizes, params)
     return Bound(tensors, sizes, folded)  # type: ignore[arg-type]
+
+
+def _size(
+    source: int | str, sizes: Mapping[str, int], params: Mapping[str, Tensor]
+) -> int:
+    if isinstance(source, int):
+        return source
+    if source.startswith("size "):
+        return sizes[source.removeprefix("size ")]
+    return int(params[source])
 
 
 # --- types and dtypes -----------------------------------------------------------------
@@ -165,9 +175,9 @@ def _fold(
     specs = signature.inputs
     if class_dim not in (1, -1):
         raise ValueError(f"class_dim is 1 or -1, not {class_dim!r}")
-    if len(signature.batch) != 1 or signature.pairwise:
+    batch = signature.fold
+    if not batch:
         raise _ranks(signature, tensors, "")
-    batch = signature.batch[0]
     folded: tuple[int, ...] | None = None
     by = ""
     result: list[Tensor | None] = []
@@ -312,7 +322,7 @@ def _leads(
     by: str,
     expected: tuple[int, ...],
 ) -> BindingError:
-    batch = signature.batch[0]
+    batch = signature.fold
     what = f"{batch} = {_times(expected)} from {by}, but {spec.name} has {_times(lead)}"
     hints = []
     if (*expected, 1) == lead:

@@ -96,7 +96,7 @@ def call(
     )
     loss = outs[0]
     if bound.folded is not None and word == "none":
-        loss = bound.unfold(loss, signature.batch, signature.batch[0])
+        loss = bound.unfold(loss, signature.batch, signature.fold)
     if not aux:
         return loss
     route = compiled.aux
@@ -104,9 +104,44 @@ def call(
     for i, out in zip(route.others, outs[1:], strict=True):
         name, axes, _ = route.program.spec.outs[i]
         if bound.folded is not None:
-            out = bound.unfold(out, axes, signature.batch[0])
+            out = bound.unfold(out, axes, signature.fold)
         named_outs[name.removeprefix("aux.")] = out.detach()
     return loss, named_outs
+
+
+def functional(
+    compiled: Compiled,
+    inputs: Sequence[Any],
+    values: Sequence[Any],
+    reduction: str,
+    denominator: Denominator,
+    empty: str,
+    class_dim: int,
+    aux: bool,
+    check: bool,
+) -> Any:
+    """`call` with params as numbers or tensors, and None for no ignored index."""
+    params: list[Tensor] = []
+    free, ignore = False, None
+    for spec, value in zip(compiled.signature.params, values, strict=True):
+        if spec.name == "ignore_index":
+            ignore = None if value is None else int(value)
+            value = spec.default if value is None else value
+        free = free or isinstance(value, Tensor)
+        params.append(param(spec, value))
+    return call(
+        compiled,
+        inputs,
+        params,
+        free,
+        ignore,
+        reduction,
+        denominator,
+        empty,
+        class_dim,
+        aux,
+        check,
+    )
 
 
 def _no_rows(name: str, reduction: str, denominator: Denominator) -> None:

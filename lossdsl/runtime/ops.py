@@ -31,6 +31,8 @@ class Program:
         self, signature: Signature, name: str, function: Kernel, identity: str
     ) -> None:
         self.spec = spec = dict(signature.kernels)[name]
+        self.sized = tuple(axis for axis, _ in signature.sizes)
+        self.free = tuple((self.sized.index(a), word) for a, word in spec.sizes)
         self.batch = signature.batch
         self.rowwise = signature.rowwise
         self.function = function
@@ -50,7 +52,9 @@ class Program:
             names.get(out.partition(".")[2]) if "." in out else None
             for out, _, _ in spec.outs
         )
-        self.op = self._define(f"{signature.name}_{name}_{identity}")
+        self.name = f"{signature.name}_{name}_{identity}"
+        self.fresh = not hasattr(torch.ops.lossdsl, self.name)
+        self.op = self._define()
 
     def __call__(self, *args: Tensor, sizes: Sequence[int] = ()) -> tuple[Tensor, ...]:
         device = args[0].device.type
@@ -61,14 +65,12 @@ class Program:
 
     def through(self, *args: Tensor, sizes: Sequence[int] = ()) -> tuple[Tensor, ...]:
         """The same through the dispatcher: what functorch and torch.compile see."""
-        outs = self.op(*args, sizes) if self.spec.sizes else self.op(*args)
+        outs = self.op(*args, sizes) if self.sized else self.op(*args)
         return (outs,) if isinstance(outs, Tensor) else tuple(outs)
 
     def _run(self, args: Sequence[Tensor], sizes: Sequence[int]) -> tuple[Tensor, ...]:
-        if sizes:
-            outs = self.function(
-                *args, **dict(zip(self.spec.sizes, sizes, strict=True))
-            )
+        if self.free:
+            outs = self.function(*args, **{word: sizes[i] for i, word in self.free})
         else:
             outs = self.function(*args)
         for at, out in zip(self.like, outs, strict=True):
@@ -81,22 +83,22 @@ class Program:
 
     # --- the op -----------------------------------------------------------------------
 
-    def _define(self, name: str) -> Any:
+    def _define(self) -> Any:
         """Define the op, unless a module with the same text has done it."""
-        namespace = torch.ops.lossdsl
-        if not hasattr(namespace, name):
+        name = self.name
+        if self.fresh:
             args = [f"Tensor a{i}" for i in range(len(self.spec.args))]
-            if self.spec.sizes:
+            if self.sized:
                 args.append("SymInt[] sizes")
             outs = ", ".join(["Tensor"] * len(self.spec.outs))
             LIBRARY.define(f"{name}({', '.join(args)}) -> ({outs})")  # type: ignore[no-untyped-call]
             LIBRARY.impl(name, self._real, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
             torch.library.register_fake(f"lossdsl::{name}", self._fake, lib=LIBRARY)
             torch.library.register_vmap(f"lossdsl::{name}", self._vmap, lib=LIBRARY)
-        return getattr(namespace, name).default
+        return getattr(torch.ops.lossdsl, name).default
 
     def _split(self, args: Sequence[Any]) -> tuple[Sequence[Tensor], Sequence[int]]:
-        return (args[:-1], args[-1]) if self.spec.sizes else (args, ())
+        return (args[:-1], args[-1]) if self.sized else (args, ())
 
     def _real(self, *args: Any) -> Any:
         """Run the kernel; an op's results are contiguous and share no memory."""
@@ -114,7 +116,7 @@ class Program:
     def _fake(self, *args: Any) -> Any:
         """Results of the right shape and dtype, from the sizes of the arguments."""
         tensors, numbers = self._split(args)
-        sizes: dict[str, Any] = dict(zip(self.spec.sizes, numbers, strict=True))
+        sizes: dict[str, Any] = dict(zip(self.sized, numbers, strict=True))
         for own, x in zip(self.axes, tensors, strict=True):
             sizes.update(zip(map(base_axis, own), x.shape, strict=True))
         dtype = compute_dtype([tensors[i] for i in self.real])
@@ -132,6 +134,8 @@ class Program:
 
     def register(self, following: Program | None, missing: str) -> None:
         """Give the op a backward by the next program: for uses outside `lane.py`."""
+        if not self.fresh:
+            return
 
         def setup(ctx: Any, inputs: Any, output: Any) -> None:
             tensors, ctx.sizes = self._split(inputs)
@@ -152,7 +156,7 @@ class Program:
                 for (out, _, _), x in zip(following.spec.outs, found, strict=True)
             }
             own = [by.get(name) for name in self.spec.args]
-            return tuple([*own, None] if self.spec.sizes else own)
+            return tuple([*own, None] if self.sized else own)
 
         torch.library.register_autograd(
             self.op, backward, setup_context=setup, lib=LIBRARY

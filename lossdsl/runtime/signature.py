@@ -46,12 +46,12 @@ class KernelSpec:
     `args` names inputs, params, the seeds "@rows" and "@weight" (cotangents of the
     value's outputs) and "@grad.x" (of the gradient's); `outs` are (name, axes, dtype)
     of "rows", "weight", "aux.x", "grad.x", "second.x"; dtype is real, int or bool.
-    `sizes` are axes that no tensor has, passed by keyword.
+    `sizes` are (axis, keyword) of axes whose size no argument shows.
     """
 
     args: tuple[str, ...]
     outs: tuple[tuple[str, tuple[str, ...], str], ...]
-    sizes: tuple[str, ...] = ()
+    sizes: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,10 @@ class Signature:
 
     `batch` are the axes of "rows"; () for a batch loss. `reduction` is the file's word
     for the outermost reduction, or None for a batch loss or a map. `rowwise`: no row
-    depends on another, on its place or on how many there are. `pairwise`: a copy of a
-    batch axis is used, so that extra dimensions can't join the batch. `sizes` gives
-    axes that integer params set. `second_missing` says why there is no second
-    derivative.
+    depends on another, on its place or on how many there are. `fold` is the batch axis
+    that extra dimensions join, if any. `sizes` are axes that no input needs to bind: a
+    number, an integer param or "size A" each. `second_missing` says why there is no
+    second derivative.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Signature:
     kernels: tuple[tuple[str, KernelSpec], ...]
     kind: str = "loss"
     backend: str = "torch"
-    pairwise: bool = False
+    fold: str = ""
     sizes: tuple[tuple[str, int | str], ...] = ()
     second_missing: str = ""
 

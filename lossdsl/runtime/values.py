@@ -83,7 +83,7 @@ def _out_of_range(
     flat = int(bad.reshape(-1).nonzero()[0])
     shape = tuple(x.shape)
     if bound.folded is not None:
-        at = spec.axes.index(signature.batch[0])
+        at = spec.axes.index(signature.fold)
         shape = shape[:at] + bound.folded + shape[at + 1 :]
     place = ", ".join(
         str(int(i)) for i in torch.unravel_index(torch.tensor(flat), shape)

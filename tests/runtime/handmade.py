@@ -110,6 +110,7 @@ FOCAL = Signature(
     batch=N,
     reduction="mean",
     rowwise=True,
+    fold="N",
     kernels=(
         ("value", KernelSpec(FOCAL_ARGS, (("rows", N, REAL), ("weight", N, REAL)))),
         ("gradient", KernelSpec((*FOCAL_ARGS, "@rows"), (("grad.logits", NC, REAL),))),
@@ -215,6 +216,7 @@ WEIGHTED = Signature(
     batch=N,
     reduction="mean",
     rowwise=True,
+    fold="N",
     kernels=(
         ("value", KernelSpec(WEIGHTED_ARGS, (("rows", N, REAL), ("weight", N, REAL)))),
         (
@@ -269,6 +271,7 @@ DICE = Signature(
     batch=(),
     reduction=None,
     rowwise=False,
+    fold="N",
     kernels=(
         ("value", KernelSpec(("x", "y"), (("rows", (), REAL),))),
         ("gradient", KernelSpec(("x", "y", "@rows"), (("grad.x", N, REAL),))),
@@ -331,6 +334,7 @@ BCE_SIGNATURE = Signature(
     batch=N,
     reduction="mean",
     rowwise=True,
+    fold="N",
     kernels=(
         ("value", KernelSpec(("logits", "target"), (("rows", N, REAL),))),
         ("aux", KernelSpec(("logits", "target"), (("rows", N, REAL), ("aux.p", N, REAL), ("aux.share", (), REAL)))),

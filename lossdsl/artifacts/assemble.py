@@ -1,0 +1,175 @@
+"""The text of a generated module, from what every stage before has made.
+
+The text depends on nothing but its inputs: no time, no path, no order of a set. It is formatted as ruff formats.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from lossdsl.artifacts.artifact import Artifact
+from lossdsl.artifacts.describe import Kernel, Table, describe, tabulate
+from lossdsl.artifacts.identifiers import MODULE, class_name, identifier
+from lossdsl.artifacts.literals import Apply, Dict, Name, docstring_text, literal
+from lossdsl.artifacts.members import class_text, function_text
+from lossdsl.artifacts.standalone import RUNTIME, embed, merge_imports, rule
+from lossdsl.backends.api import Emitted
+from lossdsl.check.typed import CheckedLoss
+from lossdsl.ir.graph import Graph
+
+RUNTIME_IMPORTS = (
+    "from lossdsl.runtime.autograd import Compiled",
+    "from lossdsl.runtime.module import Loss, functional",
+    "from lossdsl.runtime.signature import InputSpec, KernelSpec, ParamSpec, Signature",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a module comes from: what its header says.
+
+    `versions` are names and versions of what made it, in order; `command` is what a person would type to make it again.
+    """
+
+    backend: str
+    command: str
+    versions: tuple[tuple[str, str], ...]
+    equation: str
+    gradient: str = ""
+
+
+def assemble(
+    checked: CheckedLoss,
+    graph: Graph,
+    kernels: Sequence[Kernel],
+    emitted: Emitted,
+    origin: Origin,
+    missing: str = "",
+    standalone: bool = False,
+) -> Artifact:
+    """The module of a loss: kernels, `SIGNATURE`, a class and a function."""
+    table = tabulate(checked, graph)
+    signature = describe(checked, table, graph, kernels, origin.backend, missing)
+    runtime = embed((*RUNTIME, *emitted.runtime)) if standalone else None
+    taken = {*MODULE, *(runtime.names if runtime else ()), *_defined(emitted.functions)}
+    function = identifier(checked.name, taken)
+    kind = class_name(checked.name, taken | {function})
+    body = _kernel_text(emitted.functions)
+    identity = _digest(body, literal(signature), origin.equation, *(f"{n} {v}" for n, v in origin.versions))
+    identity = _digest(identity, runtime.text)[:12] if runtime else identity[:12]
+    imports = ["from typing import Any", "import torch", "from torch import Tensor", *emitted.imports]
+    imports += runtime.imports if runtime else RUNTIME_IMPORTS
+    parts = [
+        f"{_header(checked, origin, standalone)}\n{_docstring(checked, table, origin)}\n",
+        f"from __future__ import annotations\n\n{merge_imports(_used(imports, emitted, checked))}\n",
+    ]
+    if runtime:
+        parts.append(f"\n{runtime.text}")
+        parts.append(f"{rule(checked.name)}\n")
+    parts.append(f"\n{body}" if not runtime else body)
+    equation = literal(origin.equation, 0, 11)
+    kernel_names = Dict(tuple((k.name, Name(k.name)) for k in kernels))
+    compiled = Apply("Compiled", (Name("SIGNATURE"), kernel_names, identity))
+    parts.append(
+        f"\nEQUATION = {equation}\nSIGNATURE = {literal(signature, 0, 12)}\nCOMPILED = {literal(compiled, 0, 11)}\n"
+    )
+    parts.append(f"\n{class_text(checked, table, kind)}")
+    parts.append(f"\n{function_text(checked, table, function, kind)}")
+    manifest = _manifest(checked, table, origin, kernels, identity, function, kind, standalone)
+    return Artifact("\n".join(parts), manifest)
+
+
+def source_name(checked: CheckedLoss) -> str:
+    """The name of the source that a module shows: a file's last part, so that it is the same on every machine."""
+    name = PurePath(checked.source.name).name or checked.name
+    return "".join(c if c.isprintable() else "?" for c in name)
+
+
+def sha256(text: str) -> str:
+    """The hash of a source's text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _digest(*parts: str) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode()
+        digest.update(len(data).to_bytes(8, "big") + data)
+    return digest.hexdigest()
+
+
+def _defined(functions: str) -> set[str]:
+    import ast
+
+    return {node.name for node in ast.parse(functions).body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+
+
+def _kernel_text(functions: str) -> str:
+    return functions.strip("\n") + "\n"
+
+
+def _used(imports: Sequence[str], emitted: Emitted, checked: CheckedLoss) -> list[str]:
+    return [line for line in imports if line != "import torch" or "torch." in emitted.functions]
+
+
+# --- head -------------------------------------------------------------------------------------------------------------
+
+
+def _header(checked: CheckedLoss, origin: Origin, standalone: bool) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in origin.versions)
+    lines = [
+        f"Generated from {source_name(checked)}: change that file and not this one.",
+        origin.command,
+        f"sha256 {sha256(checked.source.text)}",
+        versions,
+    ]
+    lines += [f"uses {name}: sha256 {digest}" for name, digest in checked.dependencies]
+    if standalone:
+        lines.append("standalone: needs torch, and nothing of lossdsl")
+    return "\n".join(f"# {''.join(c if c.isprintable() else '?' for c in line)}" for line in lines)
+
+
+def _docstring(checked: CheckedLoss, table: Table, origin: Origin) -> str:
+    blocks = [checked.doc.strip() or f"The loss {checked.name}."]
+    blocks.append(_indented(origin.equation))
+    if origin.gradient:
+        blocks.append("Its gradient, with r the rows and ∂r their upstream gradient:")
+        blocks.append(_indented(origin.gradient))
+    blocks += [f"{cite.strip()}" for cite in checked.cites]
+    text = docstring_text("\n\n".join(blocks))
+    return f'"""{text}\n"""'
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.splitlines())
+
+
+def _manifest(
+    checked: CheckedLoss,
+    table: Table,
+    origin: Origin,
+    kernels: Sequence[Kernel],
+    identity: str,
+    function: str,
+    kind: str,
+    standalone: bool,
+) -> Mapping[str, object]:
+    return {
+        "name": checked.name,
+        "kind": checked.kind,
+        "source": source_name(checked),
+        "sha256": sha256(checked.source.text),
+        "dependencies": dict(checked.dependencies),
+        "backend": origin.backend,
+        "versions": dict(origin.versions),
+        "command": origin.command,
+        "standalone": standalone,
+        "identity": identity,
+        "function": function,
+        "class": kind,
+        "names": table.names,
+        "kernels": [k.name for k in kernels],
+    }

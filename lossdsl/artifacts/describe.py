@@ -1,0 +1,252 @@
+"""What a generated module says of its loss: the SIGNATURE that the runtime reads, as literals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lossdsl.artifacts.identifiers import arguments
+from lossdsl.artifacts.literals import Apply, Literal, Name
+from lossdsl.check.typed import CheckedLoss, Input, Param, Term
+from lossdsl.check.types import base_axis
+from lossdsl.ir.graph import Graph, Leaf
+from lossdsl.plan.kernel import KernelProgram
+from lossdsl.plan.names import free_axes, size_argument
+from lossdsl.primitives.interval import Interval
+from lossdsl.source.diagnostic import Diagnostic, DiagnosticError, InternalError, Label
+
+IGNORE = "@ignore_index"
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A function of the module: its name there, its program, and the graph that it was planned from."""
+
+    name: str
+    program: KernelProgram
+    graph: Graph
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The loss in the module's names: `names` maps those of the file to identifiers."""
+
+    names: dict[str, str]
+    inputs: tuple[Input, ...]
+    params: tuple[Param, ...]
+    axes: tuple[tuple[str, int], ...]  # axes whose size is a number of the file, settable like a param
+    ignores: bool
+
+    @property
+    def settable(self) -> tuple[str, ...]:
+        """The identifiers of what a caller may set, in the order of Signature.params."""
+        own = [self.names[p.name] for p in self.params] + [self.names[a] for a, _ in self.axes]
+        return (*own, "ignore_index") if self.ignores else tuple(own)
+
+
+def tabulate(checked: CheckedLoss, graph: Graph) -> Table:
+    """Names and order of a loss's arguments."""
+    params = tuple(p for p in checked.params if not p.modes)
+    axes = tuple(
+        (a.name, int(a.size.attrs[0]))  # type: ignore[arg-type]
+        for a in checked.axes
+        if a.size is not None and a.size.op == "const"
+    )
+    ignores = any(leaf.name == IGNORE for leaf in graph.leaves)
+    names = arguments([*(i.name for i in checked.inputs), *(p.name for p in params), *(a for a, _ in axes)])
+    return Table(names, checked.inputs, params, axes, ignores)
+
+
+def describe(
+    checked: CheckedLoss, table: Table, graph: Graph, kernels: Sequence[Kernel], backend: str, missing: str
+) -> Apply:
+    """The SIGNATURE."""
+    keywords: list[tuple[str, Literal]] = [
+        ("name", checked.name),
+        ("equation", Name("EQUATION")),
+        ("inputs", tuple(_input(checked, table, i) for i in table.inputs)),
+        ("params", _params(table)),
+        ("batch", graph.batch),
+        ("reduction", checked.reduction),
+        ("rowwise", rowwise(checked, graph)),
+        ("kernels", tuple((k.name, _kernel(table, k)) for k in kernels)),
+    ]
+    if checked.kind != "loss":
+        keywords.append(("kind", checked.kind))
+    keywords.append(("backend", backend))
+    if fold := folding(checked, graph):
+        keywords.append(("fold", fold))
+    if sizes := tuple(_size(checked, table, a.name, a.size) for a in checked.axes if a.size is not None):
+        keywords.append(("sizes", sizes))
+    if missing:
+        keywords.append(("second_missing", missing))
+    return Apply("Signature", keywords=tuple(keywords))
+
+
+# --- inputs and params -----------------------------------------------------------------------------------------------
+
+
+def _input(checked: CheckedLoss, table: Table, given: Input) -> Apply:
+    keywords: list[tuple[str, Literal]] = []
+    if given.kind != "real":
+        keywords.append(("kind", given.kind))
+    if given.fixed:
+        keywords.append(("fixed", True))
+    if given.default is not None:
+        keywords.append(("default", _default(checked, table, given, given.default)))
+    if given.draw is not None:
+        keywords.append(("draw", given.draw))
+    if given.bounds is not None:
+        keywords.append(("bounds", _bounds(given.bounds)))
+    return Apply("InputSpec", (table.names[given.name], given.axes), tuple(keywords))
+
+
+def _default(checked: CheckedLoss, table: Table, given: Input, term: Term) -> Literal:
+    if term.op == "const":
+        value = term.attrs[0]
+        return value if isinstance(value, bool | int | str) else float(value)  # type: ignore[arg-type]
+    if term.op == "leaf" and not term.type.axes and str(term.attrs[0]) in {p.name for p in table.params}:
+        return table.names[str(term.attrs[0])]
+    raise DiagnosticError(
+        checked.source,
+        [
+            Diagnostic(
+                "E0802",
+                f"the default of `{given.name}` is more than a number or a param",
+                (Label(term.span, "this can't be compiled yet"),),
+                "give the number, or compute it where the input is used",
+            )
+        ],
+    )
+
+
+def _params(table: Table) -> tuple[Literal, ...]:
+    found: list[Literal] = []
+    for p in table.params:
+        keywords: list[tuple[str, Literal]] = []
+        if p.axes:
+            keywords.append(("axes", p.axes))
+        if p.integer:
+            keywords.append(("integer", True))
+        keywords.append(("default", default_of(p)))
+        if p.bounds is not None:
+            keywords.append(("bounds", _bounds(p.bounds)))
+        if p.learnable:
+            keywords.append(("learnable", True))
+        found.append(Apply("ParamSpec", (table.names[p.name],), tuple(keywords)))
+    for axis, size in table.axes:
+        found.append(Apply("ParamSpec", (table.names[axis],), (("integer", True), ("default", size))))
+    if table.ignores:
+        found.append(Apply("ParamSpec", ("ignore_index",), (("integer", True), ("default", -100))))
+    return tuple(found)
+
+
+def default_of(param: Param) -> float | int | tuple[float, ...]:
+    """A param's default as a number or numbers."""
+    default = param.default
+    if isinstance(default, tuple):
+        return tuple(float(x) for x in default)
+    if isinstance(default, str):
+        raise InternalError(f"the mode {param.name} reached the module")
+    return int(default) if param.integer else float(default)
+
+
+def _bounds(bounds: Interval) -> tuple[Literal, ...]:
+    return (float(bounds.low), float(bounds.high), bounds.low_open, bounds.high_open)
+
+
+def _size(checked: CheckedLoss, table: Table, axis: str, term: Term | None) -> tuple[Literal, ...]:
+    assert term is not None
+    if term.op == "const":
+        return (axis, table.names[axis])
+    if term.op == "leaf":
+        return (axis, table.names[str(term.attrs[0])])
+    if term.op == "size":
+        return (axis, f"size {base_axis(str(term.attrs[0]))}")
+    raise DiagnosticError(
+        checked.source,
+        [
+            Diagnostic(
+                "E0802",
+                f"the size of {axis} is more than a number, a param or the size of an axis",
+                (Label(term.span, "this can't be compiled yet"),),
+                "make it a param: `param k: int = 3`",
+            )
+        ],
+    )
+
+
+# --- kernels --------------------------------------------------------------------------------------------------------
+
+
+def _kernel(table: Table, kernel: Kernel) -> Apply:
+    program, graph = kernel.program, kernel.graph
+    kind = kernel.name.partition("_")[0]
+    leaves = [leaf for leaf in graph.leaves if _takes(kind, leaf)]
+    args = [b for b in program.buffers if b.role in ("in", "param")]
+    outs = [b for b in program.buffers if b.role == "out"]
+    names = [name for name, _ in graph.outputs if _gives(kind, name)]
+    if [leaf.axes for leaf in leaves] != [b.axes for b in args] or len(names) != len(outs):
+        raise InternalError(f"{program.name} doesn't take the leaves of its graph")
+    keywords: tuple[tuple[str, Literal], ...] = ()
+    if free := free_axes(program):
+        keywords = (("sizes", tuple((axis, size_argument(axis)) for axis in free)),)
+    return Apply(
+        "KernelSpec",
+        (
+            tuple(_named(table.names, leaf.name) for leaf in leaves),
+            tuple((_named(table.names, n), b.axes, b.dtype) for n, b in zip(names, outs, strict=True)),
+        ),
+        keywords,
+    )
+
+
+def _takes(kind: str, leaf: Leaf) -> bool:
+    if leaf.role != "seed":
+        return True
+    return kind == "second" or (kind == "gradient" and not leaf.name.startswith("@grad."))
+
+
+def _gives(kind: str, name: str) -> bool:
+    head = name.partition(".")[0]
+    if kind in ("value", "aux"):
+        return name in ("rows", "weight") or (kind == "aux" and head == "aux")
+    return head == ("grad" if kind == "gradient" else "second")
+
+
+def _named(names: Mapping[str, str], name: str) -> str:
+    """A leaf's or output's name with the file's names turned into the module's."""
+    if name == IGNORE:
+        return "ignore_index"
+    head, dot, tail = name.partition(".")
+    if head == "aux" or tail.startswith("@"):
+        return name
+    return f"{head}.{names[tail]}" if dot else names.get(head, head)
+
+
+# --- what may be done with rows ---------------------------------------------------------------------------------------
+
+
+def rowwise(checked: CheckedLoss, graph: Graph) -> bool:
+    """Whether every row is a function of its own entries alone: not of other rows, its place, or their number."""
+    batch = {base_axis(a.name) for a in checked.axes if a.batch}
+    if not graph.batch:
+        return False
+    for node in graph.nodes:
+        touched: set[str] = set()
+        for attr in node.attrs if node.op != "leaf" else ():
+            touched |= set(attr) if isinstance(attr, tuple) else {attr} if isinstance(attr, str) else set()
+        if {base_axis(a) for a in touched} & batch:
+            return False
+        if any(a != base_axis(a) and base_axis(a) in batch for a in node.type.axes):
+            return False
+    return True
+
+
+def folding(checked: CheckedLoss, graph: Graph) -> str:
+    """The batch axis that further dimensions may join: the only one, if the file has no copy of it."""
+    batch = [a.name for a in checked.axes if a.batch and a.name == base_axis(a.name)]
+    used = {a for node in graph.nodes for a in node.type.axes}
+    if len(batch) != 1 or any(a != batch[0] and base_axis(a) == batch[0] for a in used):
+        return ""
+    return batch[0]

@@ -1,0 +1,134 @@
+"""The runtime's own text, for modules that run where lossdsl is not installed."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from lossdsl.source.diagnostic import InternalError
+
+# In the order in which they need each other.
+RUNTIME = tuple(
+    f"lossdsl.runtime.{name}"
+    for name in ("signature", "reduction", "binding", "values", "ops", "lane", "autograd", "module")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """The text of modules without their imports, and the imports that this text needs from elsewhere."""
+
+    imports: tuple[str, ...]
+    text: str
+    names: frozenset[str]
+
+
+@cache
+def embed(modules: tuple[str, ...] = RUNTIME) -> Embedded:
+    """Modules by import name as one text; what they import of each other is left out."""
+    imports: set[str] = set()
+    texts: list[str] = []
+    names: set[str] = set()
+    for module in modules:
+        source = source_of(module)
+        tree = ast.parse(source)
+        lines = source.splitlines()
+        drop: set[int] = set()
+        for at, node in enumerate(tree.body):
+            docstring = at == 0 and isinstance(node, ast.Expr)
+            if docstring or isinstance(node, ast.Import | ast.ImportFrom):
+                drop |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+            if isinstance(node, ast.Import | ast.ImportFrom) and not _own(node, modules):
+                imports.add(ast.unparse(node))
+            names |= set(_defined(node))
+        body = "\n".join(line for n, line in enumerate(lines, 1) if n not in drop).strip("\n")
+        body = re.sub("\n{4,}", "\n\n\n", body)
+        texts.append(f"{rule(module)}\n\n{body}\n")
+    imports.discard("from __future__ import annotations")
+    return Embedded(tuple(sorted(imports)), "\n\n".join(texts), frozenset(names))
+
+
+def rule(title: str) -> str:
+    """A comment that starts a part of a module."""
+    head = f"# --- {title} "
+    return head + "-" * (88 - len(head))
+
+
+def source_of(module: str) -> str:
+    """The text of a module, found without importing it (its parents are)."""
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
+        raise InternalError(f"the text of {module} can't be found")
+    return Path(spec.origin).read_text(encoding="utf-8")
+
+
+def _own(node: ast.Import | ast.ImportFrom, modules: Iterable[str]) -> bool:
+    if isinstance(node, ast.ImportFrom):
+        return node.module in modules
+    return any(alias.name in modules for alias in node.names)
+
+
+def _defined(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return [node.name]
+    if isinstance(node, ast.Assign):
+        return [t.id for t in node.targets if isinstance(t, ast.Name)]
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        return [node.target.id]
+    return []
+
+
+def merge_imports(lines: Iterable[str]) -> str:
+    """Import statements as a formatter and an import sorter would leave them: by section, each module once."""
+    plain: set[str] = set()
+    members: dict[str, set[str]] = {}
+    for line in lines:
+        for node in ast.parse(line).body:
+            if isinstance(node, ast.Import):
+                plain |= {ast.unparse(ast.Import([alias])) for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module is not None:
+                members.setdefault(node.module, set()).update(_alias(a) for a in node.names)
+            else:
+                raise InternalError(f"not an import: {line}")
+    sections: dict[int, list[tuple[bool, str, str]]] = {}
+    for text in plain:
+        module = text.split()[1]
+        sections.setdefault(_section(module), []).append((True, module, text))
+    for module, names in members.items():
+        sections.setdefault(_section(module), []).append((False, module, _from(module, sorted(names, key=_case))))
+    blocks = []
+    for section in sorted(sections):
+        entries = sorted(sections[section], key=lambda e: (not e[0], e[1].lower()))
+        blocks.append("\n".join(text for _, _, text in entries))
+    return "\n\n".join(blocks)
+
+
+def _alias(a: ast.alias) -> str:
+    return f"{a.name} as {a.asname}" if a.asname else a.name
+
+
+def _case(name: str) -> tuple[int, str]:
+    """The usual order within one import: constants, classes, the rest."""
+    return (0 if name.isupper() and len(name) > 1 else 1 if name[:1].isupper() else 2, name)
+
+
+def _from(module: str, names: list[str]) -> str:
+    line = f"from {module} import {', '.join(names)}"
+    if len(line) <= 88:
+        return line
+    return f"from {module} import (\n" + "".join(f"    {name},\n" for name in names) + ")"
+
+
+def _section(module: str) -> int:
+    head = module.partition(".")[0]
+    if head == "__future__":
+        return 0
+    if head in sys.stdlib_module_names:
+        return 1
+    return 3 if head.startswith("lossdsl") else 2

@@ -1,0 +1,219 @@
+"""From text to a torch module: the stages in order, each turning one datatype into the next.
+
+    text → parse → LossDef → check → CheckedLoss → lower → Graph → derive → JointGraph → plan → Plan → emit → Emitted
+         → assemble → Artifact → load → nn.Module
+
+`front` goes as far as the checker, `middle` as far as the plan, `build` all the way. Each gives everything it made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+
+from lossdsl import __version__
+from lossdsl.artifacts.artifact import Artifact
+from lossdsl.artifacts.assemble import Origin, assemble, source_name
+from lossdsl.artifacts.describe import Kernel
+from lossdsl.artifacts.emission import emit_with
+from lossdsl.artifacts.equation import equation, gradient
+from lossdsl.backends.api import Emitted, NotSupportedError
+from lossdsl.backends.manager import BackendError, Choice, choose
+from lossdsl.check.check import check
+from lossdsl.check.typed import CheckedLoss
+from lossdsl.derive.derive import derive
+from lossdsl.derive.errors import NotDifferentiableError
+from lossdsl.ir.graph import Graph, JointGraph
+from lossdsl.ir.lower import lower
+from lossdsl.plan.kernel import KernelProgram, Plan
+from lossdsl.plan.plan import plan
+from lossdsl.registry import Registry
+from lossdsl.source.diagnostic import Diagnostic, DiagnosticError, Label
+from lossdsl.source.text import Source
+from lossdsl.syntax.ast import LossDef
+from lossdsl.syntax.parse import parse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Front:
+    """A file that is right."""
+
+    source: Source
+    lossdef: LossDef
+    checked: CheckedLoss
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Middle(Front):
+    """A loss derived and planned, not yet for any backend.
+
+    `joint` has the derivatives by inputs and by params, as `lossdsl dump` shows them; `plan` holds its programs.
+    `kernels` are the functions of the module: `gradient` and `second` by inputs alone, `gradient_params` and
+    `second_params` by params too (a training step rarely wants those), `aux` with the named outputs.
+    """
+
+    graph: Graph
+    joint: JointGraph
+    plan: Plan
+    kernels: tuple[Kernel, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built(Middle):
+    """A loss compiled for one backend; `choice` says for which and why."""
+
+    choice: Choice
+    emitted: Emitted
+    artifact: Artifact
+
+
+def front(source: Source, registry: Registry, modes: Mapping[str, str] | None = None) -> Front:
+    """Parse and check; DiagnosticError with all that is wrong with the file."""
+    lossdef = parse(source)
+    checked = check(lossdef, source, registry, modes)
+    return Front(source=source, lossdef=lossdef, checked=checked)
+
+
+def middle(source: Source, registry: Registry, modes: Mapping[str, str] | None = None) -> Middle:
+    """Everything that is the same for all backends; DiagnosticError where a construct can't be compiled."""
+    first = front(source, registry, modes)
+    graph = lower(first.checked, registry)
+    try:
+        joint = derive(graph, registry)
+        kernels = _kernels(graph, joint, registry)
+    except NotDifferentiableError as error:
+        raise _not_differentiable(first, error) from None
+    whole = plan(joint, registry)
+    return Middle(
+        source=source,
+        lossdef=first.lossdef,
+        checked=first.checked,
+        graph=graph,
+        joint=joint,
+        plan=whole,
+        kernels=kernels,
+    )
+
+
+def build(
+    source: Source,
+    registry: Registry,
+    backend: str = "auto",
+    *,
+    device: str = "cpu",
+    modes: Mapping[str, str] | None = None,
+    standalone: bool = False,
+    command: str = "",
+) -> Built:
+    """Compile a loss for a backend; with "auto" for the best that can print it.
+
+    Raises DiagnosticError for a wrong file, BackendError for a backend that can't be used.
+    """
+    made = middle(source, registry, modes)
+    programs = Plan(tuple(k.program for k in made.kernels), made.plan.notes)
+    choice, emitted = _emit(programs, source, registry, backend, device)
+    checked = made.checked
+    origin = Origin(
+        backend=choice.spec.name,
+        command=command or _command(checked, choice, standalone),
+        versions=(("lossdsl", __version__), ("torch", installed("torch")), *_backend_version(choice)),
+        equation=equation(made.lossdef, source),
+        gradient=gradient(made.joint),
+    )
+    missing = next((k.graph for k in made.kernels if k.name.startswith("second")), None)
+    why = made.joint.second_missing if missing is None else ""
+    artifact = assemble(checked, made.graph, made.kernels, emitted, origin, why, standalone)
+    return Built(
+        source=source,
+        lossdef=made.lossdef,
+        checked=checked,
+        graph=made.graph,
+        joint=made.joint,
+        plan=made.plan,
+        kernels=made.kernels,
+        choice=choice,
+        emitted=emitted,
+        artifact=artifact,
+    )
+
+
+# --- the functions of a module ----------------------------------------------------------------------------------------
+
+
+def _kernels(graph: Graph, joint: JointGraph, registry: Registry) -> tuple[Kernel, ...]:
+    """Plan each function of the module by itself, so that none computes what it does not return."""
+    params = any(leaf.role == "param" and leaf.differentiable for leaf in graph.leaves)
+    inputs = any(leaf.role == "input" and leaf.differentiable for leaf in graph.leaves)
+    by_inputs = derive(_constant_params(graph), registry) if params else joint
+    found = [_planned(by_inputs, "value", "value", registry)]
+    if any(name.startswith("aux.") for name, _ in graph.outputs):
+        found.append(_planned(by_inputs, "value", "aux", registry))
+    if inputs:
+        found += [_planned(by_inputs, kind, kind, registry) for kind in ("gradient", "second")]
+    if params:
+        found += [_planned(joint, kind, f"{kind}_params", registry) for kind in ("gradient", "second")]
+    return tuple(kernel for kernel in found if kernel is not None)
+
+
+def _constant_params(graph: Graph) -> Graph:
+    leaves = tuple(replace(x, differentiable=False) if x.role == "param" else x for x in graph.leaves)
+    return replace(graph, leaves=leaves)
+
+
+def _planned(joint: JointGraph, kind: str, name: str, registry: Registry) -> Kernel | None:
+    """One program under the name that its function will have, or None where the JointGraph doesn't hold it."""
+    heads = {"value": ("rows", "weight"), "aux": ("rows", "weight", "aux")}.get(name, ("grad",))
+    if kind == "second":
+        heads = ("second",)
+    outputs = tuple(o for o in joint.graph.outputs if o[0].partition(".")[0] in heads)
+    if not outputs:
+        return None
+    part = replace(joint, graph=replace(joint.graph, outputs=outputs))
+    (program,) = plan(part, registry).programs
+    return Kernel(name, replace(program, name=f"{joint.graph.name}.{name}"), part.graph)
+
+
+def _not_differentiable(first: Front, error: NotDifferentiableError) -> DiagnosticError:
+    span = error.origin or first.lossdef.name_span
+    label = Label(span, "no gradient is known here")
+    fix = "write detach(…) around it if no gradient is meant to flow"
+    return DiagnosticError(first.source, [Diagnostic("E0802", str(error), (label,), fix)])
+
+
+# --- the backend ------------------------------------------------------------------------------------------------------
+
+
+def _emit(programs: Plan, source: Source, registry: Registry, backend: str, device: str) -> tuple[Choice, Emitted]:
+    """The first choice that has words for the programs; one asked for by name is never replaced."""
+    backends = dict(registry.backends)
+    passed: list[str] = []
+    while True:
+        choice = choose(backends, backend, device)
+        try:
+            emitted = emit_with(choice.spec, programs, source, registry)
+        except NotSupportedError as error:
+            if backend != "auto":
+                raise BackendError(f"backend {backend!r} can't print this loss: {error}") from None
+            passed.append(f"{choice.spec.name} can't print {error}")
+            del backends[choice.spec.name]
+            continue
+        return replace(choice, reason="; ".join([*passed, choice.reason])), emitted
+
+
+def installed(distribution: str) -> str:
+    """The version of an installed distribution, or "unknown"."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _backend_version(choice: Choice) -> tuple[tuple[str, str], ...]:
+    name, _, number = choice.spec.distribution.partition(" ")
+    return () if name == "lossdsl" or not number else ((name, number),)
+
+
+def _command(checked: CheckedLoss, choice: Choice, standalone: bool) -> str:
+    words = ["lossdsl", "compile", source_name(checked), "-o", f"{checked.name}.py", "--backend", choice.spec.name]
+    return " ".join([*words, "--standalone"] if standalone else words)
