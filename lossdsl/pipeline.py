@@ -26,7 +26,7 @@ from lossdsl.derive.derive import derive
 from lossdsl.derive.errors import NotDifferentiableError
 from lossdsl.ir.graph import Graph, JointGraph
 from lossdsl.ir.lower import lower
-from lossdsl.plan.kernel import KernelProgram, Plan
+from lossdsl.plan.kernel import Plan
 from lossdsl.plan.plan import plan
 from lossdsl.registry import Registry
 from lossdsl.source.diagnostic import Diagnostic, DiagnosticError, Label

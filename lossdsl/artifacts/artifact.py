@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from importlib.abc import Loader
 from types import ModuleType
 
 
@@ -46,14 +47,11 @@ class Artifact:
         return module
 
 
-class _TextLoader:
+class _TextLoader(Loader):
     """Imports a generated text that lies in no file; tracebacks show its lines."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-
-    def create_module(self, spec: object) -> None:
-        return None
 
     def exec_module(self, module: ModuleType) -> None:
         place = f"<{module.__name__}>"

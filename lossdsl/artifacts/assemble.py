@@ -15,7 +15,7 @@ from lossdsl.artifacts.describe import Kernel, Table, describe, tabulate
 from lossdsl.artifacts.identifiers import MODULE, class_name, identifier
 from lossdsl.artifacts.literals import Apply, Dict, Name, docstring_text, literal
 from lossdsl.artifacts.members import class_text, function_text
-from lossdsl.artifacts.standalone import RUNTIME, embed, merge_imports, rule
+from lossdsl.artifacts.standalone import RUNTIME, Embedded, embed, merge_imports, rule
 from lossdsl.backends.api import Emitted
 from lossdsl.check.typed import CheckedLoss
 from lossdsl.ir.graph import Graph
@@ -23,7 +23,6 @@ from lossdsl.ir.graph import Graph
 RUNTIME_IMPORTS = (
     "from lossdsl.runtime.autograd import Compiled",
     "from lossdsl.runtime.module import Loss, functional",
-    "from lossdsl.runtime.signature import InputSpec, KernelSpec, ParamSpec, Signature",
 )
 
 
@@ -60,11 +59,10 @@ def assemble(
     body = _kernel_text(emitted.functions)
     identity = _digest(body, literal(signature), origin.equation, *(f"{n} {v}" for n, v in origin.versions))
     identity = _digest(identity, runtime.text)[:12] if runtime else identity[:12]
-    imports = ["from typing import Any", "import torch", "from torch import Tensor", *emitted.imports]
-    imports += runtime.imports if runtime else RUNTIME_IMPORTS
+    imports = _imports(checked, table, emitted, runtime)
     parts = [
         f"{_header(checked, origin, standalone)}\n{_docstring(checked, table, origin)}\n",
-        f"from __future__ import annotations\n\n{merge_imports(_used(imports, emitted, checked))}\n",
+        f"from __future__ import annotations\n\n{merge_imports(imports)}\n",
     ]
     if runtime:
         parts.append(f"\n{runtime.text}")
@@ -111,8 +109,16 @@ def _kernel_text(functions: str) -> str:
     return functions.strip("\n") + "\n"
 
 
-def _used(imports: Sequence[str], emitted: Emitted, checked: CheckedLoss) -> list[str]:
-    return [line for line in imports if line != "import torch" or "torch." in emitted.functions]
+def _imports(checked: CheckedLoss, table: Table, emitted: Emitted, runtime: Embedded | None) -> list[str]:
+    lines = ["from torch import Tensor", *emitted.imports]
+    if runtime is not None:
+        return [*lines, *runtime.imports]
+    if "torch." not in emitted.functions:
+        lines = [line for line in lines if line != "import torch"]
+    if checked.outputs:
+        lines.append("from typing import Any")
+    names = ["InputSpec", "KernelSpec", *(["ParamSpec"] if table.settable else []), "Signature"]
+    return [*lines, *RUNTIME_IMPORTS, f"from lossdsl.runtime.signature import {', '.join(names)}"]
 
 
 # --- head -------------------------------------------------------------------------------------------------------------
@@ -170,6 +176,7 @@ def _manifest(
         "identity": identity,
         "function": function,
         "class": kind,
-        "names": table.names,
+        "names": dict(table.names),
+        "settable": list(table.settable),
         "kernels": [k.name for k in kernels],
     }

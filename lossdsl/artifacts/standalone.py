@@ -70,7 +70,7 @@ def source_of(module: str) -> str:
 
 def _own(node: ast.Import | ast.ImportFrom, modules: Iterable[str]) -> bool:
     if isinstance(node, ast.ImportFrom):
-        return node.module in modules
+        return (node.module or "") in modules
     return any(alias.name in modules for alias in node.names)
 
 

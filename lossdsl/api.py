@@ -1,0 +1,267 @@
+"""What `import lossdsl` offers: losses as modules, specs, artifacts.
+
+loss_fn = lossdsl.loss("focal", gamma=2.0)      # an nn.Module, of the library or from a path
+spec = lossdsl.load("my.loss")                  # .inputs .params .claims .latex() .explain()
+module = lossdsl.compile(spec, backend="torch") # .text .manifest .write(path) .load()
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lossdsl.artifacts import cache as disk
+from lossdsl.artifacts.artifact import Artifact
+from lossdsl.check.typed import CheckedLoss, Input, Param
+from lossdsl.packs.lookup import find_loss
+from lossdsl.registry import BackendSpec, Registry
+from lossdsl.source.diagnostic import Diagnostic, DiagnosticError
+from lossdsl.source.text import Source
+from lossdsl.syntax.ast import Claim
+
+if TYPE_CHECKING:
+    from lossdsl.runtime.module import Loss
+
+LARGEST = 64 * 1024  # characters of a .loss file
+ENVIRONMENT = ("LOSSDSL_DISABLE", "LOSSDSL_STRICT_PLUGINS")
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A loss that is right, not yet compiled."""
+
+    checked: CheckedLoss
+
+    @property
+    def name(self) -> str:
+        return self.checked.name
+
+    @property
+    def doc(self) -> str:
+        return self.checked.doc
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return self.checked.inputs
+
+    @property
+    def params(self) -> tuple[Param, ...]:
+        return self.checked.params
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        return self.checked.claims
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        return self.checked.warnings
+
+    @property
+    def text(self) -> str:
+        """The text of the file."""
+        return self.checked.source.text
+
+    def latex(self) -> str:
+        """The equation in LaTeX."""
+        from lossdsl.derive.latex import latex
+
+        return latex(self.checked)
+
+    def explain(self, backend: str = "auto") -> str:
+        """Equation, gradient, plan and choice of backend in words."""
+        from lossdsl.explain import explain
+
+        return explain(self.checked.source, registry(), backend)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+# --- finding ----------------------------------------------------------------------------------------------------------
+
+
+def registry() -> Registry:
+    """What is installed; looked for once a process, and again when the variables that turn plugins off change."""
+    return _registry(tuple((name, os.environ.get(name, "")) for name in ENVIRONMENT))
+
+
+@cache
+def _registry(environment: tuple[tuple[str, str], ...]) -> Registry:
+    from lossdsl.plugins import discover
+
+    return discover(dict(environment))
+
+
+def source_of(target: str | os.PathLike[str]) -> Source:
+    """The text that a name or a path means. A path ends in .loss or holds a separator and exists."""
+    text = os.fspath(target)
+    if text.endswith(".loss") or (not isinstance(target, str)) or Path(text).is_file():
+        return read_source(Path(text))
+    found = find_loss(registry().losses, text)
+    return read_source(Path(found.path))
+
+
+def read_source(path: Path) -> Source:
+    """The text of a file; ValueError if it is none that could be a .loss file."""
+    data = path.read_bytes()
+    if len(data) > LARGEST:
+        raise ValueError(f"{path} has {len(data)} bytes; a .loss file has at most {LARGEST}")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}") from None
+    return Source(str(path), text.replace("\r\n", "\n"))
+
+
+# --- the functions ----------------------------------------------------------------------------------------------------
+
+
+def loads(text: str, name: str = "<text>", **modes: str) -> Spec:
+    """Check the text of a loss. Raises DiagnosticError with all that is wrong with it."""
+    from lossdsl.pipeline import front
+
+    return Spec(front(Source(name, text), registry(), modes).checked)
+
+
+def load(target: str | os.PathLike[str], **modes: str) -> Spec:
+    """Check a loss of the library, or a file. Raises UnknownLossError, OSError, DiagnosticError."""
+    from lossdsl.pipeline import front
+
+    return Spec(front(source_of(target), registry(), modes).checked)
+
+
+def check(target: str | os.PathLike[str]) -> tuple[Diagnostic, ...]:
+    """All that is to be said of a file: its mistakes, or if there are none its warnings."""
+    try:
+        return load(target).warnings
+    except DiagnosticError as error:
+        return error.diagnostics
+
+
+def losses() -> tuple[str, ...]:
+    """The full names of all losses, `pack/name`."""
+    return tuple(sorted(registry().losses))
+
+
+def backends() -> Mapping[str, BackendSpec]:
+    """The backends that are installed, by name."""
+    return dict(registry().backends)
+
+
+def compile(
+    spec: Spec | CheckedLoss | str | os.PathLike[str],
+    backend: str = "auto",
+    *,
+    device: str = "cpu",
+    standalone: bool = False,
+    **modes: str,
+) -> Artifact:
+    """Compile a loss; from the cache if it has been compiled before.
+
+    Raises DiagnosticError for a wrong file and BackendError for a backend that can't be used.
+    """
+    if isinstance(spec, Spec):
+        spec = spec.checked
+    if isinstance(spec, CheckedLoss):
+        return _compiled(spec.source, backend, device, standalone, {**_modes(spec), **modes})
+    return _compiled(source_of(spec), backend, device, standalone, modes)
+
+
+def loss(
+    target: str | os.PathLike[str] | Spec,
+    *,
+    backend: str = "auto",
+    device: str = "cpu",
+    **params: Any,
+) -> Loss:
+    """A loss as a torch module.
+
+    `params` are those of the file and `reduction`, `ignore_index`, `denominator`, `empty`, `class_dim`; a mode takes
+    the name of a function. Raises TypeError for one that the loss doesn't have.
+    """
+    modes = {name: value for name, value in params.items() if isinstance(value, str) and name not in _WORDS}
+    numbers = {name: value for name, value in params.items() if name not in modes}
+    if isinstance(target, Spec):
+        modes = {**_modes(target.checked), **modes}
+    source = target.checked.source if isinstance(target, Spec) else source_of(target)
+    artifact = _compiled(source, backend, device, False, modes)
+    kind = _class(artifact)
+    names = artifact.manifest["names"]
+    assert isinstance(names, dict)
+    settable = artifact.manifest["settable"]
+    assert isinstance(settable, list)
+    given = {names.get(name, name): value for name, value in numbers.items()}
+    for name in given:
+        if name not in settable and name not in _WORDS:
+            raise TypeError(_unknown(str(artifact.manifest["name"]), name, settable))
+    return kind(**given)
+
+
+def _modes(checked: CheckedLoss) -> dict[str, str]:
+    """The functions that a checked loss has chosen."""
+    return {p.name: str(p.default) for p in checked.params if p.modes}
+
+
+_WORDS = ("reduction", "denominator", "empty", "class_dim")
+
+
+def _unknown(loss_name: str, name: str, settable: list[str]) -> str:
+    from lossdsl.source.suggest import closest
+
+    near = closest(name, [*settable, *_WORDS])
+    hint = f"; did you mean {near!r}?" if near else f"; it has {', '.join([*settable, *_WORDS])}"
+    return f"{loss_name} has no param {name!r}{hint}"
+
+
+# --- built classes ----------------------------------------------------------------------------------------------------
+
+_memory: dict[str, Artifact] = {}  # by key: what this process has compiled or read
+
+
+def _compiled(source: Source, backend: str, device: str, standalone: bool, modes: Mapping[str, str]) -> Artifact:
+    name = _key(source, backend, device, standalone, modes)
+    found = _memory.get(name) or disk.read(name)
+    if found is None:
+        from lossdsl.pipeline import build
+
+        built = build(source, registry(), backend, device=device, modes=modes, standalone=standalone)
+        manifest = {**built.artifact.manifest, "origin": [source.name, source.text, backend, device, dict(modes)]}
+        found = disk.keep(name, Artifact(built.artifact.text, manifest))
+    _memory[name] = found
+    return found
+
+
+def _key(source: Source, backend: str, device: str, standalone: bool, modes: Mapping[str, str]) -> str:
+    options = [f"{k}={v}" for k, v in sorted(modes.items())]
+    return disk.key([_surroundings(registry()), source.name, source.text, backend, device, str(standalone), *options])
+
+
+def _surroundings(known: Registry) -> str:
+    """Everything besides the file that a module depends on: our code, that of backends, other losses, torch."""
+    from importlib.metadata import version
+
+    packages = {"lossdsl", *(spec.emit.partition(".")[0] for spec in known.backends.values())}
+    parts = [version("torch"), *(disk.fingerprint(name) for name in sorted(packages))]
+    for full, file in sorted(known.losses.items()):
+        stat = os.stat(file.path)
+        parts.append(f"{full} {stat.st_size} {stat.st_mtime_ns}")
+    return disk.key([*parts, *sorted(known.primitives), *(f"{n} {s.distribution}" for n, s in known.backends.items())])
+
+
+def _class(artifact: Artifact) -> type[Loss]:
+    module = artifact.load()
+    kind: type[Loss] = getattr(module, str(artifact.manifest["class"]))
+    if kind.restore is None:
+        origin = artifact.manifest["origin"]
+        assert isinstance(origin, list)
+        kind.restore = (restore, tuple(origin))
+    return kind
+
+
+def restore(name: str, text: str, backend: str, device: str, modes: dict[str, str]) -> type[Loss]:
+    """The class of a pickled loss, compiled again from its text."""
+    return _class(_compiled(Source(name, text), backend, device, False, modes))
