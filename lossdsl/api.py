@@ -67,15 +67,15 @@ class Spec:
 
     def latex(self) -> str:
         """The equation in LaTeX."""
-        from lossdsl.derive.latex import latex
+        from lossdsl.syntax.latex import latex
 
-        return latex(self.checked)
+        return latex(self.checked.source)
 
-    def explain(self, backend: str = "auto") -> str:
-        """Equation, gradient, plan and choice of backend in words."""
-        from lossdsl.explain import explain
+    def explain(self, device: str = "cpu") -> str:
+        """Equation, gradient, sweeps over the data, cost and choice of backend in words."""
+        from lossdsl.explain import loss_in_words, loss_record
 
-        return explain(self.checked.source, registry(), backend)
+        return loss_in_words(loss_record(self.checked.source, registry(), device))
 
     def __str__(self) -> str:
         return self.text
@@ -242,14 +242,19 @@ def _key(source: Source, backend: str, device: str, standalone: bool, modes: Map
 
 def _surroundings(known: Registry) -> str:
     """Everything besides the file that a module depends on: our code, that of backends, other losses, torch."""
-    from importlib.metadata import version
-
-    packages = {"lossdsl", *(spec.emit.partition(".")[0] for spec in known.backends.values())}
-    parts = [version("torch"), *(disk.fingerprint(name) for name in sorted(packages))]
+    packages = {"lossdsl", *(spec.emit.partition(".")[0].partition(":")[0] for spec in known.backends.values())}
+    parts = [_code(tuple(sorted(packages)))]
     for full, file in sorted(known.losses.items()):
         stat = os.stat(file.path)
         parts.append(f"{full} {stat.st_size} {stat.st_mtime_ns}")
     return disk.key([*parts, *sorted(known.primitives), *(f"{n} {s.distribution}" for n, s in known.backends.items())])
+
+
+@cache
+def _code(packages: tuple[str, ...]) -> str:
+    from importlib.metadata import version
+
+    return disk.key([version("torch"), *map(disk.fingerprint, packages)])
 
 
 def _class(artifact: Artifact) -> type[Loss]:
