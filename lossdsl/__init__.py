@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,7 @@ class _Package(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from lossdsl import api
-
-        value = getattr(api, name)
+        value = getattr(import_module("lossdsl.api"), name)
         setattr(self, name, value)
         return value
 

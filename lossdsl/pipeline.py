@@ -119,7 +119,7 @@ def build(
         command=command or _command(checked, choice, standalone),
         versions=(("lossdsl", __version__), ("torch", installed("torch")), *_backend_version(choice)),
         equation=equation(made.lossdef, source),
-        gradient=gradient(made.joint),
+        gradient=gradient(made.joint, registry),
     )
     missing = next((k.graph for k in made.kernels if k.name.startswith("second")), None)
     why = made.joint.second_missing if missing is None else ""

@@ -9,8 +9,8 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from importlib.abc import Loader
+from pathlib import Path
 from types import ModuleType
 
 

@@ -142,7 +142,7 @@ def _docstring(checked: CheckedLoss, table: Table, origin: Origin) -> str:
     blocks = [checked.doc.strip() or f"The loss {checked.name}."]
     blocks.append(_indented(origin.equation))
     if origin.gradient:
-        blocks.append("Its gradient, with r the rows and ∂r their upstream gradient:")
+        blocks.append("The gradient of an entry:")
         blocks.append(_indented(origin.gradient))
     blocks += [f"{cite.strip()}" for cite in checked.cites]
     text = docstring_text("\n\n".join(blocks))

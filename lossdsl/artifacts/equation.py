@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from lossdsl.derive.formula import formulas, plain
 from lossdsl.ir.graph import JointGraph
+from lossdsl.registry import Registry
 from lossdsl.source.text import Source
 from lossdsl.syntax.ast import Assign, LossDef
+
+
+PAGE = 40  # lines
 
 
 def equation(lossdef: LossDef, source: Source) -> str:
@@ -21,6 +26,14 @@ def _words(text: str) -> str:
     return " ".join(" ".join(lines).split())
 
 
-def gradient(joint: JointGraph) -> str:
-    """The gradient as formulas; empty for now where it would be longer than a page."""
-    return ""
+def gradient(joint: JointGraph, registry: Registry) -> str:
+    """The derivatives of an entry of the loss by the inputs as formulas; empty where they fill more than a page."""
+    graph = plain(joint, registry)
+    inputs = {f"grad.{leaf.name}": leaf for leaf in graph.leaves if leaf.role == "input"}
+    written = formulas(graph, [name for name, _ in graph.outputs if name in inputs])
+    lines = [f"{name} = {text}" for name, text in written.lets]
+    for name, text in written.outputs:
+        leaf = inputs[name]
+        axes = f"[{', '.join(leaf.axes)}]" if leaf.axes else ""
+        lines.append(f"d loss / d {leaf.name}{axes} = {text}")
+    return "\n".join(lines) if len(lines) <= PAGE else ""

@@ -1,0 +1,132 @@
+"""A loss explained: equation, gradient, sweeps over the data, cost, and the backend that is chosen."""
+
+from __future__ import annotations
+
+from textwrap import wrap
+from typing import Any
+
+from lossdsl.backends.manager import BackendError, choose
+from lossdsl.check.typed import CheckedLoss
+from lossdsl.derive.formula import formulas, plain
+from lossdsl.pipeline import middle
+from lossdsl.plan.cost import count
+from lossdsl.registry import Registry
+from lossdsl.source.text import Source
+from lossdsl.syntax.parse import parse
+from lossdsl.syntax.printing import print_statement
+
+
+def loss_record(source: Source, registry: Registry, device: str) -> dict[str, Any]:
+    """Everything that the command shows of a loss, as plain data; DiagnosticError if the file is wrong."""
+    made = middle(source, registry)
+    checked, joint, plan = made.checked, made.joint, made.plan
+    graph = plain(joint, registry)
+    names = [name for name, _ in graph.outputs if name == "rows" or name.startswith("grad.")]
+    written = formulas(graph, names)
+    outputs = dict(written.outputs)
+    backend: dict[str, str | None]
+    try:
+        choice = choose(registry.backends, device=device)
+        backend = {"name": choice.spec.name, "reason": choice.reason}
+    except BackendError as error:
+        backend = {"name": None, "reason": str(error)}
+    axes = {leaf.name: leaf.axes for leaf in graph.leaves}
+    programs = []
+    for program in plan.programs:
+        cost = count(program)
+        programs.append(
+            {
+                "name": program.name.rsplit(".", 1)[-1],
+                "sweeps": cost.sweeps,
+                "reads": round(cost.reads, 4),
+                "writes": round(cost.writes, 4),
+                "transcendentals": round(cost.exps, 4),
+                "bytes": round(cost.bytes, 4),
+            }
+        )
+    return {
+        "name": checked.name,
+        "kind": checked.kind,
+        "file": source.name,
+        "doc": " ".join(checked.doc.split()),
+        "cites": list(checked.cites),
+        "inputs": [_input(checked, i) for i in range(len(checked.inputs))],
+        "params": [_param(checked, i) for i in range(len(checked.params))],
+        "reduction": checked.reduction,
+        "over": list(checked.reduced),
+        "equation": _equation(source),
+        "compiled": outputs.pop("rows"),
+        "where": [f"{name} = {text}" for name, text in written.lets],
+        "gradient": [
+            {"input": name[5:], "axes": list(axes.get(name[5:], ())), "formula": text} for name, text in outputs.items()
+        ],
+        "second_derivative": joint.second_missing or "derived",
+        "cost": programs,
+        "notes": list(plan.notes),
+        "backend": backend,
+    }
+
+
+def _equation(source: Source) -> list[str]:
+    """The file's own definitions and what it returns, as it spells them."""
+    loss = parse(source)
+    width = max((len(s.name) for s in loss.body if hasattr(s, "name_span")), default=0)
+    lines = [print_statement(s, width if hasattr(s, "name_span") else 0) for s in loss.body]
+    result = source.text[loss.result.span.start : loss.result.span.end]
+    return [*lines, "return " + " ".join(result.split())]
+
+
+def _input(checked: CheckedLoss, i: int) -> dict[str, Any]:
+    item = checked.inputs[i]
+    return {
+        "name": item.name,
+        "axes": list(item.axes),
+        "kind": item.kind,
+        "fixed": item.fixed,
+        "optional": item.default is not None or item.draw is not None,
+        "in": str(item.bounds) if item.bounds else None,
+    }
+
+
+def _param(checked: CheckedLoss, i: int) -> dict[str, Any]:
+    item = checked.params[i]
+    bounds = str(item.bounds) if item.bounds else f"{{{', '.join(item.modes)}}}" if item.modes else None
+    return {"name": item.name, "default": item.default, "in": bounds, "learnable": item.learnable}
+
+
+def loss_in_words(record: dict[str, Any]) -> str:
+    """The record as a person reads it."""
+    lines = [f"{record['kind']} {record['name']}  ({record['file']})"]
+    lines += wrap(record["doc"], 100)
+    lines += record["cites"]
+    lines += ["", "Inputs"]
+    for item in record["inputs"]:
+        extra = [", fixed" * item["fixed"], ", optional" * item["optional"], f" in {item['in']}" if item["in"] else ""]
+        lines.append(f"  {_named(item['name'], item['axes'])}: {item['kind']}{''.join(extra)}")
+    for item in record["params"]:
+        bounds = f" in {item['in']}" if item["in"] else ""
+        lines.append(f"  {item['name']} = {item['default']}{bounds}" + ", learnable" * item["learnable"])
+    over = f": the {record['reduction']} over {', '.join(record['over'])} of what is returned"
+    lines += ["", f"Equation{over if record['reduction'] else ''}"]
+    lines += [f"  {line}" for text in record["equation"] for line in text.splitlines()]
+    lines += ["", "As it is computed, and its gradient (of one entry, for an upstream of 1)"]
+    lines += [f"  {line}" for line in record["where"]]
+    lines.append(f"  loss = {record['compiled']}")
+    for item in record["gradient"]:
+        lines.append(f"  d loss / d {_named(item['input'], item['axes'])} = {item['formula']}")
+    if record["second_derivative"] != "derived":
+        lines.append(f"  no second derivative: {record['second_derivative']}")
+    lines += ["", "Cost an element of the largest input, float32, long axes"]
+    for program in record["cost"]:
+        lines.append(
+            f"  {program['name']:<9} {program['sweeps']} sweeps, {program['reads']:.3g} reads, "
+            f"{program['writes']:.3g} writes, {program['transcendentals']:.3g} transcendentals, "
+            f"{program['bytes']:.3g} bytes"
+        )
+    lines += [f"  {note}" for note in record["notes"]]
+    lines += ["", f"Backend: {record['backend']['name'] or 'none'} ({record['backend']['reason']})"]
+    return "\n".join(lines)
+
+
+def _named(name: str, axes: list[str]) -> str:
+    return f"{name}[{', '.join(axes)}]" if axes else name
