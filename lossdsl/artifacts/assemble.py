@@ -13,7 +13,7 @@ from pathlib import PurePath
 from lossdsl.artifacts.artifact import Artifact
 from lossdsl.artifacts.describe import Kernel, Table, describe, tabulate
 from lossdsl.artifacts.identifiers import MODULE, class_name, identifier
-from lossdsl.artifacts.literals import Apply, Dict, Name, docstring_text, literal
+from lossdsl.artifacts.literals import Apply, Dict, Name, docstring_text, literal, long_text
 from lossdsl.artifacts.members import class_text, function_text
 from lossdsl.artifacts.standalone import RUNTIME, Embedded, embed, merge_imports, rule
 from lossdsl.backends.api import Emitted
@@ -65,15 +65,17 @@ def assemble(
         f"from __future__ import annotations\n\n{merge_imports(imports)}\n",
     ]
     if runtime:
-        parts.append(f"\n{runtime.text}")
-        parts.append(f"{rule(checked.name)}\n")
-    parts.append(f"\n{body}" if not runtime else body)
-    equation = literal(origin.equation, 0, 11)
+        parts.append(runtime.text)
+        parts.append(f"\n{rule(checked.name)}\n")
+    parts.append(f"\n{body}")
     kernel_names = Dict(tuple((k.name, Name(k.name)) for k in kernels))
     compiled = Apply("Compiled", (Name("SIGNATURE"), kernel_names, identity))
-    parts.append(
-        f"\nEQUATION = {equation}\nSIGNATURE = {literal(signature, 0, 12)}\nCOMPILED = {literal(compiled, 0, 11)}\n"
-    )
+    tables = {
+        "EQUATION": long_text(origin.equation, 11),
+        "SIGNATURE": literal(signature, 0, 12),
+        "COMPILED": literal(compiled, 0, 11),
+    }
+    parts.append("\n" + "".join(f"{name} = {text}\n" for name, text in tables.items()))
     parts.append(f"\n{class_text(checked, table, kind)}")
     parts.append(f"\n{function_text(checked, table, function, kind)}")
     manifest = _manifest(checked, table, origin, kernels, identity, function, kind, standalone)

@@ -8,7 +8,6 @@ from lossdsl.registry import Registry
 from lossdsl.source.text import Source
 from lossdsl.syntax.ast import Assign, LossDef
 
-
 PAGE = 40  # lines
 
 

@@ -51,6 +51,17 @@ def _escaped(c: str, quote: str) -> str:
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
 
 
+def long_text(text: str, before: int) -> str:
+    """A string that is assigned, after `before` characters: in brackets, a line of text a line, where it is long."""
+    line = quoted(text)
+    if before + len(line) <= WIDTH:
+        return line
+    if 4 + len(line) <= WIDTH:
+        return f"(\n    {line}\n)"
+    parts = text.splitlines(keepends=True)
+    return line if len(parts) == 1 else "(\n" + "".join(f"    {quoted(part)}\n" for part in parts) + ")"
+
+
 def docstring_text(text: str) -> str:
     """Text that may stand between triple double quotes."""
     lines = [line.rstrip() for line in text.strip().splitlines()]

@@ -49,7 +49,8 @@ def embed(modules: tuple[str, ...] = RUNTIME) -> Embedded:
             names |= set(_defined(node))
         body = "\n".join(line for n, line in enumerate(lines, 1) if n not in drop).strip("\n")
         body = re.sub("\n{4,}", "\n\n\n", body)
-        texts.append(f"{rule(module)}\n\n{body}\n")
+        space = "\n\n\n" if body.startswith(("@", "class ", "def ")) else "\n\n"
+        texts.append(f"{rule(module)}{space}{body}\n")
     imports.discard("from __future__ import annotations")
     return Embedded(tuple(sorted(imports)), "\n\n".join(texts), frozenset(names))
 

@@ -119,7 +119,7 @@ def choose(backends: Mapping[str, BackendSpec], name: str = "auto", device: str 
         return Choice(spec, "asked for by name")
     passed: list[str] = []
     for spec in sorted(backends.values(), key=lambda spec: (-spec.priority, spec.name)):
-        if device not in spec.devices:
+        if device not in spec.devices and "*" not in spec.devices:
             passed.append(f"{spec.name} is for {' and '.join(spec.devices)}")
             continue
         answer = availability(spec)
