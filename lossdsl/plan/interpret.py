@@ -143,6 +143,9 @@ def _block(state: _Run, body: Sequence[Stmt]) -> None:
                 state.define(s.value, result)
             case Pick():
                 indices = {state.dim(a): _index(state, i) for a, i in zip(s.axes, s.index, strict=True)}
+                mask = state.mask(None, None)
+                if mask is not None:  # under a guard, nothing is read where that is false
+                    indices = {d: np.where(mask, i, 0) for d, i in indices.items()}
                 state.define(s.value, arrays.pick(state.values[s.source], indices))
             case Island():
                 _island(state, s)

@@ -5,13 +5,15 @@ derivative.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from lossdsl.ir.graph import Graph, JointGraph, Leaf
 from lossdsl.plan.expand import expand
+from lossdsl.plan.guards import Output, Rebuild
 from lossdsl.plan.kernel import Buffer, Dtype, KernelProgram, Plan
 from lossdsl.plan.names import buffer_names
-from lossdsl.plan.schedule import Output, dtype_of, schedule
+from lossdsl.plan.schedule import dtype_of, schedule
 from lossdsl.registry import Registry
 
 
@@ -20,7 +22,9 @@ def plan(joint: JointGraph, registry: Registry, wanted: frozenset[str] | None = 
 
     `LOSS.value` stores rows, weight (if it is not all ones) and aux.*; `LOSS.gradient` one grad.* a differentiable
     leaf in `wanted` (all by default), from the leaves and the seeds; `LOSS.second` the second.* where the JointGraph
-    has them. A buffer's name is `names.buffer_name` of the leaf's or output's, made distinct within the program.
+    has them. `LOSS.both` gives value and gradient in one visit where `seed_rows` is one number for all rows, a param
+    (not for programs that are flat, or whose weights have a gradient). A buffer's name is `names.buffer_name` of the
+    leaf's or output's, made distinct within the program.
     """
     graph, hints = expand(joint.graph, registry)
     groups: dict[str, list[str]] = {"value": [], "gradient": [], "second": []}
@@ -38,6 +42,10 @@ def plan(joint: JointGraph, registry: Registry, wanted: frozenset[str] | None = 
             program, reason = _program(graph, hints, kind, names, registry)
             programs.append(program)
             notes += [f"{kind}: composed of whole-array operations, since {reason}"] if reason else []
+    if groups["gradient"] and not any(leaf.name == "@weight" for leaf in graph.leaves):
+        one, renamed = _with_one_seed(graph, hints, registry)
+        program, reason = _program(one, renamed, "both", groups["value"] + groups["gradient"], registry)
+        programs += [] if reason else [program]
     if joint.second_missing:
         notes.append(f"second: {joint.second_missing}")
     return Plan(tuple(programs), tuple(notes))
@@ -58,6 +66,20 @@ def _program(
     body, scratch, reason = schedule(graph, outputs, inputs, registry, hints)
     buffers = (*inputs.values(), *(o.buffer for o in outputs), *scratch)
     return KernelProgram(f"{graph.name}.{kind}", graph.axes, buffers, body), reason
+
+
+def _with_one_seed(graph: Graph, hints: dict[int, str], registry: Registry) -> tuple[Graph, dict[int, str]]:
+    """The graph with `@rows` the same for all rows, a param: an upstream that is known when the loss is computed."""
+    leaves = tuple(
+        replace(leaf, axes=(), type=replace(leaf.type, axes=frozenset()), role="param")
+        if leaf.name == "@rows"
+        else leaf
+        for leaf in graph.leaves
+    )
+    again = Rebuild(replace(graph, leaves=leaves), registry)
+    outputs = tuple((name, again.present(n)) for name, n in graph.outputs if not name.startswith("second."))
+    renamed = {new: hints[old] for old, new in again.known.items() if old in hints}
+    return replace(graph, nodes=tuple(again.builder.nodes), leaves=leaves, outputs=outputs), renamed
 
 
 def _short(output: str) -> str:

@@ -14,6 +14,7 @@ from fractions import Fraction
 
 from lossdsl.ir.graph import Graph, Node
 from lossdsl.plan.expand import reachable
+from lossdsl.plan.guards import Output, hoist, reduced_axes
 from lossdsl.plan.kernel import (
     Buffer,
     Dtype,
@@ -36,14 +37,6 @@ from lossdsl.source.diagnostic import InternalError
 STRUCTURAL = frozenset({"const", "index", "size"})
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
-    """A node and the buffer it is stored in."""
-
-    buffer: Buffer
-    node: int
-
-
 def schedule(
     graph: Graph,
     outputs: Sequence[Output],
@@ -56,6 +49,9 @@ def schedule(
     `hints` are names for nodes; others are named by what they do.
     """
     reason = why_flat(graph, outputs)
+    guards: dict[str, int] = {}
+    if not reason:
+        graph, outputs, hints, guards = hoist(graph, outputs, registry, hints)
     taken = {b.name for b in leaves.values()} | {o.buffer.name for o in outputs}
     state = _State(graph, registry, leaves, outer=None if reason else graph.axes[0], taken=taken, hints=hints)
     if reason:
@@ -64,19 +60,9 @@ def schedule(
         for o in outputs:
             state.store(o)
     else:
+        state.guards = guards
         _phases(state, outputs)
     return tuple(state.scopes[0].body), tuple(state.scratch), reason
-
-
-def reduced_axes(node: Node) -> tuple[str, ...]:
-    """The axes that a reduction (or a scatter) takes away; () for other operations."""
-    if node.op == "reduce":
-        return tuple(node.attrs[1])  # type: ignore[arg-type]
-    if node.op == "statistic":
-        return tuple(node.attrs[2])  # type: ignore[arg-type]
-    if node.op == "scatter":
-        return tuple(node.attrs[1])  # type: ignore[arg-type]
-    return ()
 
 
 def why_flat(graph: Graph, outputs: Sequence[Output]) -> str:
@@ -107,8 +93,8 @@ def _is_island(node: Node) -> bool:
 
 
 def operand_axes(graph: Graph, node: Node) -> set[str]:
-    """The axes of a node and of its arguments."""
-    return set(node.type.axes).union(*(graph.nodes[a].type.axes for a in node.args))
+    """The axes of a node and of its arguments, and those that it reduces."""
+    return {*node.type.axes, *reduced_axes(node)}.union(*(graph.nodes[a].type.axes for a in node.args))
 
 
 @dataclass(slots=True)
@@ -152,6 +138,7 @@ class _State:
         self.scopes = [_Scope(None)]
         self.saved: dict[int, str] = {}  # results that a later visit to the rows reads again, and their buffers
         self.scratch: list[Buffer] = []
+        self.guards: dict[str, int] = {}  # of loops over an axis
 
     # --- looking ----------------------------------------------------------------------------------------------------
 
@@ -339,7 +326,8 @@ class _State:
 
     def store(self, output: Output) -> None:
         value = self.need(output.node)
-        self.scopes[-1].body.append(Store(output.buffer.name, output.buffer.axes, value))
+        store = Store(output.buffer.name, output.buffer.axes, value, otherwise=output.otherwise)
+        self.scopes[-1].body.append(store)
 
 
 def _result(statement: Stmt) -> str:
@@ -461,9 +449,10 @@ def _loop(state: _State, axis: str, anchors: Sequence[_Anchor], homes: dict[int,
         if n is not None and axis in anchor.inner and n not in homes:
             homes = {**homes, n: outside}
     state.scopes.append(scope)
+    head, guard = _guard(state, axis)
     later = _region(state, anchors, homes)
     state.scopes.pop()
-    outside.body.append(Loop(axis, tuple(scope.body)))
+    outside.body.append(Loop(axis, tuple(scope.body), head, guard))
     for home, values in later:
         if home is outside:
             home.values.update(values)
@@ -471,6 +460,17 @@ def _loop(state: _State, axis: str, anchors: Sequence[_Anchor], homes: dict[int,
                 if n in state.saved and not state.is_stored(n):
                     state.save(n, name, home)
     return [(home, values) for home, values in later if home is not outside]
+
+
+def _guard(state: _State, axis: str) -> tuple[tuple[Stmt, ...], str | None]:
+    """The head of the loop that has just been opened, and its guard."""
+    guard = state.guards.get(axis)
+    if guard is None or not state.graph.nodes[guard].type.axes <= state.bound:
+        return (), None
+    name = state.need(guard)
+    head = tuple(state.scopes[-1].body)
+    state.scopes[-1].body.clear()
+    return head, str(name)
 
 
 def _region(state: _State, anchors: Sequence[_Anchor], homes: dict[int, _Scope]) -> _Later:

@@ -30,6 +30,8 @@ def test_emitted_code_computes_what_the_interpreter_does(name: str, kind: str, r
     functions = module(emit(p, None, registry))
     given = by_buffer(arrays(j.graph, 7, kind))
     for program in p.programs:
+        if program.name.endswith(".both"):
+            continue  # for backends with loops
         sizes = dict.fromkeys(free_axes(program), 4)
         exact = run(program, registry, given, sizes=sizes)
         function = getattr(functions, program.name.rsplit(".")[-1])

@@ -217,4 +217,7 @@ def arrays(graph: Graph, seed: int, kind: str = "plain") -> Arrays:
             found[leaf.name] = x
     if "target" in found and "@ignore_index" in found:
         found["target"].flat[1] = -100
+        found["logits"][1] = np.nan  # an ignored row
+    if "mask" in found:
+        found["logits"][~found["mask"]] = np.nan
     return found

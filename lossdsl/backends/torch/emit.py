@@ -30,7 +30,10 @@ def emit(plan: Plan, source: Source | None = None, registry: Registry | None = N
     """
     if registry is None:
         registry = Registry(load_primitives(), {})
-    functions = [print_function(p, registry, source) for p in plan.programs]
+    kinds = {p.name.rsplit(".")[-1]: p for p in plan.programs}
+    if "gradient" in kinds:
+        kinds.pop("both", None)  # one visit saves nothing where every operation is a visit
+    functions = [print_function(p, registry, source) for p in kinds.values()]
     needed = set().union(*(f.helpers for f in functions))
     written = helper_texts()
     made: dict[str, str] = {}

@@ -6,7 +6,8 @@ A program may compute a value again in every sweep; torch computes whole arrays,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from lossdsl.backends.api import (
     Buffer,
@@ -151,14 +152,29 @@ class _Walk:
             self.refs[v.name] = Ref(found, i)
 
     def _places(self, index: Sequence[str]) -> tuple[list[str], list[Argument]]:
-        places, args = [], []
+        places: list[str] = []
+        args: list[Argument] = []
         for i in index:
             if i in self.program.axes:
                 places.append(i)
             else:
                 places.append("")
-                args.append(self.argument(i))
+                args.append(self._safe(self.refs[i]))
         return places, args
+
+    def _safe(self, index: Ref) -> Ref:
+        """An index under guards: where these are false it may be wild, and whole arrays are read there too."""
+        guard = self.conditions(None, None)
+        if not isinstance(guard, Ref):
+            return index
+        axes = {a for r in (index, guard) for a in self.ops[r.op].values[r.result].axes}
+        value = replace(self.ops[index.op].values[index.result], axes=tuple(a for a in self.program.axes if a in axes))
+        held = self.refs.get(value.name)
+        self.add("let", "select", [guard, index, Fraction(0)], (), (value,), self.ops[index.op].origin)
+        made = self.refs.pop(value.name)
+        if held is not None:
+            self.refs[value.name] = held
+        return made
 
     def _load(self, s: Load) -> None:
         buffer = self.buffers[s.buffer]
