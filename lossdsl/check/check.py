@@ -7,9 +7,11 @@ from dataclasses import replace
 
 from lossdsl.check.body import Outermost, outermost, statements
 from lossdsl.check.context import Context, Scope
-from lossdsl.check.declare import declare, file_scope
+from lossdsl.check.declare import declare
 from lossdsl.check.elaborate import elaborate
+from lossdsl.check.filescope import file_scope
 from lossdsl.check.lint import lint
+from lossdsl.check.names import functions_known
 from lossdsl.check.terms import POISON, Exhausted, Terms, is_poison
 from lossdsl.check.typed import AxisInfo, CheckedLoss, Term
 from lossdsl.check.types import base_axis
@@ -95,8 +97,6 @@ def _check(cx: Context, loss: LossDef) -> CheckedLoss | None:
 
 def _check_modes(cx: Context, scope: Scope, loss: LossDef) -> None:
     """Modes pick functions that exist."""
-    from lossdsl.check.names import functions_known
-
     known = set(functions_known(cx, scope)) - set(scope.modes)
     known |= {s.name for s in loss.body if isinstance(s, Def)}
     for param in cx.params.values():

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from lossdsl.check.axes import walk
 from lossdsl.check.context import Context, Scope
 from lossdsl.check.lint_numeric import numeric
 from lossdsl.check.typed import CheckedLoss, Term
@@ -93,8 +94,6 @@ def _modes(checked: CheckedLoss) -> set[str]:
 
 
 def _names(node: object) -> Iterator[ast.Name | ast.Primed]:
-    from lossdsl.check.axes import walk
-
     return (n for n in walk(node) if isinstance(n, ast.Name | ast.Primed))
 
 

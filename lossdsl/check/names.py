@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from lossdsl.check.axes import visible
 from lossdsl.check.context import Context, Scope
 from lossdsl.check.habits import FUNCTIONS, VALUES
+from lossdsl.check.prelude import prelude
 from lossdsl.check.typed import Term
 from lossdsl.source.diagnostic import Label
 from lossdsl.source.suggest import closest
@@ -40,8 +41,6 @@ def guess(cx: Context, name: str, known: Iterable[str]) -> str | None:
 
 def functions_known(cx: Context, scope: Scope) -> list[str]:
     """Every function that can be called here, the file's own first."""
-    from lossdsl.check.prelude import prelude
-
     if not cx.known:
         names = [*SPECIAL, *(r.name for r in cx.registry.reductions.values() if r.public)]
         names += [p.name for p in cx.registry.primitives.values() if p.public]
