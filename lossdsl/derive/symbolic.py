@@ -18,7 +18,8 @@ from typing import Any
 
 import sympy
 
-from lossdsl.ir.arithmetic import Arithmetic, Formulas, Operand, multiprecision, scalar_array
+from lossdsl.ir.arithmetic import Arithmetic, Formulas, Operand, scalar_array
+from lossdsl.ir.digits import multiprecision
 from lossdsl.primitives.record import Primitive
 from lossdsl.registry import Registry
 

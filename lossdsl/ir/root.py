@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lossdsl.ir.arithmetic import DIGITS, Arithmetic, Array
+from lossdsl.ir.arithmetic import Arithmetic, Array
+from lossdsl.ir.digits import DIGITS
 
 FLOAT_STEPS = 2100  # enough to walk from ±1e308 to a subnormal; float64 stops long before
 DIGIT_STEPS = int(DIGITS * 3.33) + 40

@@ -48,7 +48,8 @@ from lossdsl.plan.kernel import (
     Store,
     Value,
 )
-from lossdsl.plan.textparse import KernelTextError, parse_kernel
+from lossdsl.plan.textline import KernelTextError
+from lossdsl.plan.textparse import parse_kernel
 from lossdsl.source.diagnostic import InternalError
 
 __all__ = ["KernelTextError", "parse_kernel", "print_kernel", "show_scalar"]

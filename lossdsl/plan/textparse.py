@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import cast
 
@@ -24,55 +23,9 @@ from lossdsl.plan.kernel import (
     Store,
     Value,
 )
+from lossdsl.plan.textline import DTYPES, NAME, NUMBER, KernelTextError, Line, tokens
 
-NAME = r"[@\w][@\w.']*"
-NUMBER = r"-?(?:\d+/\d+|\d+(?:\.\d+)?(?:e[+-]?\d+)?|inf|nan)"
-TOKEN = re.compile(rf"\s*(?:(?P<arrow>->)|(?P<number>{NUMBER})(?![\w.'@/])|(?P<name>{NAME})|(?P<mark>[\[\](),:=]))")
-DTYPES = ("real", "int", "bool")
 ROLES = ("in", "param", "out", "scratch")
-
-
-class KernelTextError(ValueError):
-    """The text of a KernelProgram is malformed; the message has the line's number."""
-
-
-@dataclass(slots=True)
-class _Line:
-    """A line being read: its tokens from `at` on."""
-
-    number: int
-    indent: int
-    tokens: list[str]
-    at: int = 0
-
-    def peek(self, ahead: int = 0) -> str:
-        return self.tokens[self.at + ahead] if self.at + ahead < len(self.tokens) else ""
-
-    def take(self, expected: str = "") -> str:
-        token = self.peek()
-        if not token or (expected and token != expected):
-            raise self.error(f"expected {expected or 'more'}, found {token or 'the end of the line'}")
-        self.at += 1
-        return token
-
-    def accept(self, token: str) -> bool:
-        if self.peek() != token:
-            return False
-        self.at += 1
-        return True
-
-    def name(self) -> str:
-        token = self.take()
-        if not re.fullmatch(NAME, token) or re.fullmatch(NUMBER, token):
-            raise self.error(f"expected a name, found {token}")
-        return token
-
-    def error(self, what: str) -> KernelTextError:
-        return KernelTextError(f"line {self.number}: {what}")
-
-    def end(self) -> None:
-        if self.peek():
-            raise self.error(f"expected the end of the line, found {self.peek()}")
 
 
 def parse_kernel(text: str) -> KernelProgram:
@@ -82,7 +35,7 @@ def parse_kernel(text: str) -> KernelProgram:
         content = raw.split("#", 1)[0].rstrip()
         if content.strip():
             indent = len(content) - len(content.lstrip(" "))
-            lines.append(_Line(number, indent, _tokens(content, number)))
+            lines.append(Line(number, indent, tokens(content, number)))
     if len(lines) < 2:
         raise KernelTextError("line 1: expected `kernel NAME` and `axes …`")
     lines[0].take("kernel")
@@ -102,18 +55,7 @@ def parse_kernel(text: str) -> KernelProgram:
     return KernelProgram(name, axes, tuple(buffers), body)
 
 
-def _tokens(content: str, number: int) -> list[str]:
-    tokens, at = [], 0
-    while at < len(content):
-        m = TOKEN.match(content, at)
-        if m is None:
-            raise KernelTextError(f"line {number}: cannot read {content[at:].strip()!r}")
-        tokens.append(m.group().strip())
-        at = m.end()
-    return tokens
-
-
-def _buffer(line: _Line) -> Buffer:
+def _buffer(line: Line) -> Buffer:
     role = line.take()
     name = line.name()
     axes = _bracketed(line)
@@ -125,7 +67,7 @@ def _buffer(line: _Line) -> Buffer:
     return Buffer(name, axes, cast(Dtype, dtype), role)  # type: ignore[arg-type]
 
 
-def _block(lines: list[_Line], at: int, indent: int) -> tuple[tuple[Stmt, ...], int]:
+def _block(lines: list[Line], at: int, indent: int) -> tuple[tuple[Stmt, ...], int]:
     """The statements from line `at` on that stand at `indent`, and the next line."""
     statements: list[Stmt] = []
     while at < len(lines) and lines[at].indent == indent:
@@ -148,7 +90,7 @@ def _block(lines: list[_Line], at: int, indent: int) -> tuple[tuple[Stmt, ...], 
     return tuple(statements), at
 
 
-def _loop(lines: list[_Line], at: int, indent: int) -> tuple[Loop, int]:
+def _loop(lines: list[Line], at: int, indent: int) -> tuple[Loop, int]:
     line = lines[at]
     line.take("for")
     axis = line.name()
@@ -166,7 +108,7 @@ def _loop(lines: list[_Line], at: int, indent: int) -> tuple[Loop, int]:
     return Loop(axis, body, head, guard), at
 
 
-def _store(line: _Line) -> Store:
+def _store(line: Line) -> Store:
     line.take("store")
     buffer = line.name()
     index = _bracketed(line)
@@ -182,7 +124,7 @@ def _store(line: _Line) -> Store:
     return Store(buffer, index, value, where, otherwise)
 
 
-def _definition(line: _Line) -> Stmt:
+def _definition(line: Line) -> Stmt:
     values = [_value(line)]
     while line.accept(","):
         values.append(_value(line))
@@ -224,7 +166,7 @@ def _definition(line: _Line) -> Stmt:
     return Let(_one(line, values), word, args, attrs)
 
 
-def _pick(line: _Line, value: Value) -> Pick:
+def _pick(line: Line, value: Value) -> Pick:
     source = line.name()
     axes: list[str] = []
     index: list[str] = []
@@ -237,13 +179,13 @@ def _pick(line: _Line, value: Value) -> Pick:
     return Pick(value, source, tuple(axes), tuple(index))
 
 
-def _one(line: _Line, values: list[Value]) -> Value:
+def _one(line: Line, values: list[Value]) -> Value:
     if len(values) != 1:
         raise line.error("this statement defines one value")
     return values[0]
 
 
-def _value(line: _Line) -> Value:
+def _value(line: Line) -> Value:
     name = line.name()
     axes = _bracketed(line)
     dtype = "real"
@@ -253,14 +195,14 @@ def _value(line: _Line) -> Value:
     return Value(name, axes, cast(Dtype, dtype))
 
 
-def _names(line: _Line) -> tuple[str, ...]:
+def _names(line: Line) -> tuple[str, ...]:
     names = [line.name()]
     while line.accept(","):
         names.append(line.name())
     return tuple(names)
 
 
-def _bracketed(line: _Line) -> tuple[str, ...]:
+def _bracketed(line: Line) -> tuple[str, ...]:
     if not line.accept("["):
         return ()
     names = _names(line)
@@ -268,7 +210,7 @@ def _bracketed(line: _Line) -> tuple[str, ...]:
     return names
 
 
-def _arguments(line: _Line) -> tuple[Operand, ...]:
+def _arguments(line: Line) -> tuple[Operand, ...]:
     line.take("(")
     args = [_operand(line)]
     while line.accept(","):
@@ -277,7 +219,7 @@ def _arguments(line: _Line) -> tuple[Operand, ...]:
     return tuple(args)
 
 
-def _operand(line: _Line) -> Operand:
+def _operand(line: Line) -> Operand:
     token = line.take()
     if re.fullmatch(NUMBER, token):
         return float(token) if re.search(r"[.ean]", token) else Fraction(token)
@@ -288,7 +230,7 @@ def _operand(line: _Line) -> Operand:
     return token
 
 
-def _attrs(line: _Line) -> tuple[Attr, ...]:
+def _attrs(line: Line) -> tuple[Attr, ...]:
     if not line.accept("["):
         return ()
     attrs: list[Attr] = []

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lossdsl.check.types import base_axis
+from lossdsl.plan.islands import ISLANDS, consumed, island_axes
 from lossdsl.plan.kernel import (
     Buffer,
     Island,
@@ -30,8 +31,6 @@ from lossdsl.plan.kernel import (
 from lossdsl.registry import Registry
 from lossdsl.source.diagnostic import InternalError
 
-_LINEAR = frozenset({"logdet", "inverse", "solve", "eigvals", "eigvecs"})
-ISLANDS = _LINEAR | {"contract", "cumsum", "order", "root"}
 INTERNAL_REDUCTIONS = {"logsumexp": 2, "ties": 2}
 
 
@@ -301,32 +300,3 @@ def _root_body(state: _State, s: Island) -> Value:
     f = _operand(state, s.args[2])
     state.scopes.pop()
     return f
-
-
-def consumed(s: Island) -> tuple[str, ...]:
-    """The axes along which an island works: it needs the whole of them at once."""
-    match s.op:
-        case "contract":
-            return s.attrs[0] if isinstance(s.attrs[0], tuple) else ()
-        case "cumsum" | "order":
-            return (str(s.attrs[0]),)
-        case "root":
-            return ()
-    return tuple(str(a) for a in s.attrs[:2])
-
-
-def island_axes(s: Island, args: Sequence[set[str]]) -> set[str]:
-    """The axes of an island's value from those of its arguments."""
-    union = set().union(*args)
-    match s.op:
-        case "contract" | "logdet":
-            return union - set(consumed(s))
-        case "order":
-            return union - {str(s.attrs[0])} | {str(s.attrs[1])}
-        case "eigvals":
-            return union - {str(s.attrs[0]), str(s.attrs[1])} | {str(s.attrs[2])}
-        case "eigvecs":
-            return union | {str(s.attrs[2])}
-        case "solve":
-            return union - {str(s.attrs[0])}
-    return union

@@ -9,6 +9,8 @@ import pytest
 
 from lossdsl.ir.interpret import evaluate
 from lossdsl.ir.lower import lower
+from lossdsl.source.codes.lower import CODES
+from lossdsl.source.codes.record import ErrorCode
 from lossdsl.source.diagnostic import DiagnosticError
 from tests.ir.compiled import REGISTRY, checked, gradients, graph, reduce_rows, values
 
@@ -244,3 +246,10 @@ def test_probabilities_given_as_labels_are_one_hot_and_may_be_ignored() -> None:
     logp = z - np.log(np.exp(z).sum(1, keepdims=True))
     np.testing.assert_allclose(out["rows"], [-logp[0, 2], 0, -logp[2, 0]], rtol=1e-14)
     np.testing.assert_array_equal(out["weight"], [1, 0, 1])
+
+
+@pytest.mark.parametrize("code", CODES, ids=lambda c: c.code)
+def test_the_examples_of_codes_produce_them(code: ErrorCode) -> None:
+    with pytest.raises(DiagnosticError) as error:
+        graph(code.example)
+    assert [d.code for d in error.value.diagnostics] == [code.code]

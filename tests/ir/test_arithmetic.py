@@ -8,7 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from lossdsl.ir.arithmetic import call, float64, multiprecision, scalar_array
+from lossdsl.ir.arithmetic import call, scalar_array
+from lossdsl.ir.digits import multiprecision
+from lossdsl.ir.floats import float64
 from lossdsl.primitives.scan import load_primitives
 from lossdsl.reductions.scan import load_reductions
 from lossdsl.registry import Registry
