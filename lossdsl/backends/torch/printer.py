@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from textwrap import wrap
 
 from lossdsl.backends.api import Buffer, KernelProgram
 from lossdsl.backends.torch import spell, whole
@@ -94,7 +95,7 @@ class Printer:
         arguments = ", ".join(f"{a}: Tensor" for a in self.arguments.values())
         name = self.program.name
         doc = self.registry.primitives[name.removeprefix("_")].doc
-        text = "\n".join([f"def {name}({arguments}) -> Tensor:", f'    """{doc}."""', *lines, f"    return {result}"])
+        text = "\n".join([f"def {name}({arguments}) -> Tensor:", *_docstring(doc), *lines, f"    return {result}"])
         return Function(text + "\n", frozenset(self.helpers))
 
     def _head(self, inputs: Sequence[Buffer], outputs: Sequence[Stored]) -> None:
@@ -318,6 +319,15 @@ class Printer:
             chosen = apply(self, "select", [where, value, other], s.buffer.dtype)
             value = replace(chosen, axes=axes)
         return whole.as_output(self, s, value, self._given(s.buffer))
+
+
+def _docstring(doc: str) -> list[str]:
+    """A record's sentence as the docstring of its function."""
+    sentence = doc.replace("\\", "/").replace('"', "'") + "."
+    if len(sentence) + 10 <= WIDTH:
+        return [f'    """{sentence}"""']
+    first, *rest = wrap(sentence, WIDTH - 7)
+    return [f'    """{first}', *(f"    {line}" for line in rest), '    """']
 
 
 def _wrapped(text: str) -> list[str]:
