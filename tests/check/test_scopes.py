@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from lossdsl.ir.interpret import evaluate
-from lossdsl.ir.lower import IGNORE, lower
-from tests.check.helpers import checked, registry
+from tests.check.worth import close, rows, value
 
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(0)
@@ -17,31 +14,6 @@ X = RNG.normal(size=(5, 3))
 Z = RNG.normal(size=(5, 4))
 Y = np.array([0, 3, 1, 1, 2])
 S = X @ X.T
-
-
-def value(text: str, given: Mapping[str, Any], modes: dict[str, str] | None = None) -> dict[str, Array]:
-    """Rows, weight and aux values of the file with these declarations and body."""
-    loss = checked(f"loss test\n{text}\n", modes)
-    graph = lower(loss, registry())
-    leaves: dict[str, Any] = {p.name: p.default for p in loss.params if not p.modes} | {IGNORE: -100} | dict(given)
-    known = {leaf.name for leaf in graph.leaves}
-    sizes: dict[str, int] = {}
-    for i in loss.inputs:
-        sizes |= dict(zip(i.axes, np.shape(given[i.name]), strict=True))
-    for a in loss.axes:
-        if a.size is not None:
-            size = a.size.attrs[0]
-            sizes[a.name] = sizes[str(size)] if a.size.op == "size" else int(str(size))
-    names = [n for n, _ in graph.outputs if not n.startswith("default.")]
-    return evaluate(graph, registry(), {k: v for k, v in leaves.items() if k in known}, names, "float64", sizes)
-
-
-def rows(text: str, given: Mapping[str, Any], modes: dict[str, str] | None = None) -> Array:
-    return value(text, given, modes)["rows"]
-
-
-def close(a: Array, b: Array) -> None:
-    np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
 
 
 def test_rank_along_a_copy_of_the_batch() -> None:
