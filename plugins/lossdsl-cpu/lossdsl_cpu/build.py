@@ -17,7 +17,7 @@ from pathlib import Path
 from lossdsl_cpu.cache import folder, publish
 
 ABI = 1  # of `run` and its packed arguments; part of every key
-OPTIMISE = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
+OPTIMISE = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off")
 FLAGS = ("-std=gnu++17", *OPTIMISE, "-fopenmp", "-fPIC", "-shared", "-w")
 # Never -ffast-math: linked into a library it sets flush-to-zero for the whole process.
 

@@ -20,11 +20,11 @@ GENERIC = {"maximum", "minimum", "clip", "relu", "mod", "mulz", "abs", "sign", "
 CALLS = {name: name for name in ("maximum", "minimum", "clip", "relu", "sign", "mulz", "exp", "log", "expm1", "log1p")}
 CALLS |= {name: name for name in ("sqrt", "sin", "cos", "tan", "acos", "asin", "atan", "tanh", "sigmoid", "softplus")}
 CALLS |= {name: name for name in ("erf", "lgamma", "digamma", "trigamma", "tetragamma", "floor", "logaddexp")}
-CALLS |= {name: name for name in ("log1mexp", "expm1mx", "log1pmx", "expsub", "pow", "isfinite")}
+CALLS |= {name: name for name in ("log1mexp", "expm1mx", "log1pmx", "expsub", "divergence", "pow", "isfinite")}
 CALLS |= {"abs": "absolute", "round": "nearest", "mod": "modulo"}
 COSTLY = {"exp", "log", "expm1", "log1p", "sin", "cos", "tan", "acos", "asin", "atan", "tanh", "sigmoid", "softplus"}
 COSTLY |= {"erf", "lgamma", "digamma", "trigamma", "tetragamma", "logaddexp", "log1mexp", "expm1mx", "log1pmx"}
-COSTLY |= {"expsub", "pow"}
+COSTLY |= {"expsub", "divergence", "pow"}
 TYPES = {"real": "R", "int": "long", "bool": "bool"}
 
 _KEYWORDS = frozenset(

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 
 from lossdsl.backends.api import Buffer, Let, Load, NotSupportedError, Operand, Reduce, Store
 from lossdsl_cpu.cxx import COMPARISONS, TYPES, Names, Term, constant, expression, identifier, operand, real
-from lossdsl_cpu.nest import Nest, at, extent
-from lossdsl_cpu.rows import PASSES, Rows, Sweep
+from lossdsl_cpu.nest import Array, Nest, at, extent, results, state_type
+from lossdsl_cpu.rows import PASSES, Rows, Sweep, viewed
 
 BLOCK = 2048  # elements of a row between two looks at the running maximum: 8 KiB, a quarter of the L1 cache
 NARROW = 64  # from this many elements a row on, vectors along the row win over transposing
@@ -43,6 +43,13 @@ def print_rows(nest: Nest, rows: Rows) -> None:
     inner, outers = rows.axes[-1], rows.axes[:-1]
     find_views(tile)
     axes = sorted({s.axis for s in rows.sweeps}, key=nest.program.axes.index)
+    for r in rows.totals:
+        nest.say(f"{state_type(r, r.values[0].dtype)} {state_names(r)}_total;")
+    for s, r in rows.columns:
+        v = r.values[0]
+        name, kind = identifier(v.name), TYPES[v.dtype]
+        nest.say(f"{kind} *const {name} = arena.raw<{kind}>(k.{extent(s.axis)});")
+        nest.arrays[v.name] = Array(name, v.axes, v.dtype)
     nest.begin()
     nest.say(f"// rows over {', '.join(rows.axes)}")
     nest.say(f"constexpr long L = {lane_count};")
@@ -60,12 +67,26 @@ def print_rows(nest: Nest, rows: Rows) -> None:
         nest.say("const long height = L;")
     nest.say("const long tiles = (rows + height - 1) / height;")
     many = " * ".join(["tiles", *(f"k.{extent(a)}" for a in outers)])
+    for r in rows.totals:
+        kind = state_type(r, r.values[0].dtype)
+        nest.say(f"{kind} *const {state_names(r)}_parts = arena.get<{kind}>({many});")
+    if rows.columns:
+        nest.say(
+            f"const long blocks = block_count({many}, {' + '.join(f'k.{extent(s.axis)}' for s, _ in rows.columns)});"
+        )
+    for s, r in rows.columns:
+        kind = column_type(r)
+        nest.say(f"{kind} *const {state_names(r)}_parts = arena.get<{kind}>(blocks * k.{extent(s.axis)});")
     nest.say(f"#pragma omp parallel if ({many} * height * width > 16384)")
     nest.begin()
     nest.say("Arena arena;")
     scratch(tile)
     nest.say("#pragma omp for schedule(static)")
-    nest.open(f"for (long t = 0; t < {many}; ++t)")
+    if rows.columns:
+        nest.open("for (long b = 0; b < blocks; ++b)")
+        nest.open(f"for (long t = {many} * b / blocks; t < {many} * (b + 1) / blocks; ++t)")
+    else:
+        nest.open(f"for (long t = 0; t < {many}; ++t)")
     nest.say("const long row0 = t % tiles * height, n = rows - row0 < height ? rows - row0 : height;")
     rest = "t / tiles"
     for j, axis in enumerate(outers):
@@ -81,35 +102,35 @@ def print_rows(nest: Nest, rows: Rows) -> None:
     nest.names = outer_names
     for _ in outers:
         nest.bound.pop()
+    for _ in range(3 if rows.columns else 2):
+        nest.close()
+    for s, r in rows.columns:
+        a, n = state_names(r), f"k.{extent(s.axis)}"
+        nest.say("for (long b = 1; b < blocks; ++b)")
+        nest.say(f"  for (long c = 0; c < {n}; ++c) {a}_parts[c] += {a}_parts[b * {n} + c];")
+        nest.say(f"for (long c = 0; c < {n}; ++c) {identifier(r.values[0].name)}[c] = {a}_parts[c];")
+    for r in rows.totals:
+        a = state_names(r)
+        nest.say(f"for (long t = 0; t < {many}; ++t) {a}_total.merge({a}_parts[t]);")
     nest.close()
-    nest.close()
-    nest.close()
+    for r in rows.totals:
+        for v, text in results(r):
+            name, kind = identifier(v.name), TYPES[v.dtype]
+            nest.say(f"const {kind} {name} = ({kind}){state_names(r)}_total.{text};")
+            nest.names[v.name] = Term(name, v.dtype)
 
 
 # --- tiles of tensors -----------------------------------------------------------------------------------------------
 
 
-def viewed(tile: Tile, index: Sequence[str], axis: str) -> bool:
-    """Whether an element's place is its row and its place in the row, as a view of the tile has it."""
-    return (
-        tile.rows.axes[-1] in index
-        and axis in index
-        and len(set(index)) == len(index)
-        and all(i in (*tile.rows.axes, axis) for i in index)
-    )
+def column_type(r: Reduce) -> str:
+    return "double" if r.reduction == "sum" and r.values[0].dtype == "real" else "long"
 
 
 def find_views(tile: Tile) -> None:
     for sweep in tile.rows.sweeps:
-        for s in (*sweep.live, *sweep.stores):
-            if isinstance(s, Load | Store) and viewed(tile, s.index, sweep.axis):
-                b = tile.nest.buffer(s.buffer)
-                if (
-                    b.role != "scratch"
-                    and b.axes == s.index
-                    and tile.views.setdefault(b.name, sweep.axis) != sweep.axis
-                ):
-                    raise NotSupportedError(f"{b.name} read along two axes")
+        for name in viewed(tile.nest.program, tile.rows, sweep):
+            tile.views[name] = sweep.axis
 
 
 def scratch(tile: Tile) -> None:
@@ -173,9 +194,23 @@ def statements(tile: Tile) -> None:
                 load(tile, s)
             case Store():
                 store(tile, s)
+            case Reduce():
+                total(tile, s)
             case Sweep():
                 sweep(tile, s)
     lets(tile, run)
+
+
+def total(tile: Tile, r: Reduce) -> None:
+    """Add the tile's rows to its part of a reduction over all rows."""
+    conditions = [guard_text(tile)] if guard_text(tile) else []
+    conditions += [] if r.where is None else [look(tile, r.where, {}, "bool").text]
+    t = look(tile, r.args[0], {})
+    text = real(t) if r.values[0].dtype == "real" else f"(long){t.text}"
+    if r.reduction == "count":
+        text = "1" if not isinstance(r.args[0], str) else f"{t.text} != 0"
+    where = f"if ({' && '.join(conditions)}) " if conditions else ""
+    tile.say(f"for (long l = 0; l < n; ++l) {where}{state_names(r)}_parts[t].add({text});")
 
 
 def array(tile: Tile, name: str, dtype: str) -> str:
@@ -309,8 +344,9 @@ class Run:
 
 def sweep(tile: Tile, s: Sweep) -> None:
     for r in s.reductions:
-        for v in r.values:
-            array(tile, v.name, v.dtype)
+        if not s.total(r) and not s.column(r):
+            for v in r.values:
+                array(tile, v.name, v.dtype)
     own = [n for n in row_values(tile, s) if tile.values[n] == "int"]
     tile.nest.open("if (lanes)")
     for n in own:
@@ -475,8 +511,24 @@ def body(run: Run) -> None:
                 run.say(f"put({stored(run.tile, x, run.names, guard)}, {pointer(run, b, x.index)});")
 
 
+def column(run: Run, r: Reduce) -> None:
+    """One entry more in a reduction over the rows, for the element of the loop around."""
+    a, n = state_names(r), f"k.{extent(run.sweep.axis)}"
+    t = look(run.tile, r.args[0], run.names)
+    x = f"(double){real(t)}" if column_type(r) == "double" else f"(long){t.text}"
+    if r.reduction == "count":
+        x = "1" if not isinstance(r.args[0], str) else f"(long)({t.text} != 0)"
+    conditions = [] if r.where is None else [look(run.tile, r.where, run.names, "bool").text]
+    if run.lanes:
+        conditions = ["l < n", *([run.names[run.tile.rows.guard].text] if run.tile.rows.guard else []), *conditions]
+    x = f"{' && '.join(conditions)} ? {x} : 0" if conditions else x
+    run.say(f"{a}_v += {x};" if run.lanes else f"{a}_parts[b * {n} + {run.column}] += {x};")
+
+
 def add(run: Run, r: Reduce) -> None:
     """One entry more in a reduction's state of this block."""
+    if run.sweep.column(r):
+        return column(run, r)
     a = state_names(r)
     t = look(run.tile, r.args[0], run.names)
     x = real(t)
@@ -542,6 +594,11 @@ def initial(r: Reduce) -> list[tuple[str, str, str, str]]:
     raise NotSupportedError(f"the reduction {r.reduction!r}")
 
 
+def state_rows(s: Sweep) -> list[Reduce]:
+    """The reductions of a sweep that have a state for each row."""
+    return [r for r in s.reductions if not s.column(r)]
+
+
 def clauses(states: Sequence[tuple[str, str]]) -> str:
     """OpenMP clauses for states by how they merge."""
     by: dict[str, list[str]] = {}
@@ -556,7 +613,7 @@ def lanes(run: Run) -> None:
     views_of(run)
     name_rows(run)
     two = [r for r in s.reductions if r.reduction in PASSES]
-    for r in s.reductions:
+    for r in state_rows(s):
         a = state_names(r)
         for suffix, kind, start, _ in initial(r):
             run.say(f"{kind} {a}{suffix}[L];")
@@ -574,10 +631,19 @@ def lanes(run: Run) -> None:
                 a = state_names(r)
                 run.say(f"R {a}_base[L];")
                 run.say(f"for (long l = 0; l < L; ++l) {a}_base[l] = {a}_top[l] == -lim<R>::inf ? R(0) : {a}_top[l];")
-    open_loop(run, f"for (int {c} = 0; {c} < {n}; ++{c})", "#pragma omp simd", "for (long l = 0; l < L; ++l)")
+    columns = [r for r in s.reductions if s.column(r)]
+    nest = run.tile.nest
+    nest.open(f"for (int {c} = 0; {c} < {n}; ++{c})")
+    for r in columns:
+        run.say(f"{column_type(r)} {state_names(r)}_v = 0;")
+    run.say("#pragma omp simd" + clauses([(f"{state_names(r)}_v", "+") for r in columns]))
+    nest.open("for (long l = 0; l < L; ++l)")
     body(run)
-    close_loop(run, 2)
-    for r in s.reductions:
+    nest.close()
+    for r in columns:
+        run.say(f"{state_names(r)}_parts[b * {n} + {c}] += {state_names(r)}_v;")
+    nest.close()
+    for r in state_rows(s):
         a = state_names(r)
         out = [identifier(v.name) for v in r.values]
         if r.reduction == "logsumexp":
@@ -588,7 +654,20 @@ def lanes(run: Run) -> None:
             text = f"{out[0]}[l] = {a}_n[l];"
         else:
             text = f"{out[0]}[l] = ({INT[r.values[0].dtype]}){a}_s[l];"
-        run.say(f"for (long l = 0; l < L; ++l) {text}")
+        if s.total(r):
+            text = f"{a}_parts[t].merge({row_state(r, '[l]')});"
+            guard = run.tile.rows.guard
+            text = f"if ({run.names[guard].text}) {text}" if guard else text
+        run.say(f"for (long l = 0; l < {'n' if s.total(r) else 'L'}; ++l) {text}")
+
+
+def row_state(r: Reduce, at_row: str) -> str:
+    """The state of one row for a reduction over all rows."""
+    a = state_names(r)
+    kind = state_type(r, r.values[0].dtype)
+    if r.reduction == "logsumexp":
+        return f"{kind}{{{a}_top{at_row}, {a}_s{at_row} + ({a}_n{at_row} - 1)}}" if at_row else f"{a}_all"
+    return f"{kind}{{{a}_s{at_row}}}"
 
 
 def tops(run: Run, two: Sequence[Reduce]) -> None:
@@ -633,12 +712,14 @@ def along(run: Run) -> None:
             other = constant(x.otherwise, b.dtype)
             value = real(other) if b.dtype == "real" else f"({TYPES[b.dtype]}){other.text}"
             run.say(f"for (int {c} = 0; {c} < {n}; ++{c}) put({value}, {pointer(run, b, x.index)});")
-        for r in s.reductions:
+        for r in state_rows(s):
+            if s.total(r):
+                continue
             run.say(" ".join(f"{identifier(v.name)}[l] = 0;" for v in r.values))
         run.say("continue;")
         nest.close()
     two = [r for r in s.reductions if r.reduction in PASSES]
-    for r in s.reductions:
+    for r in state_rows(s):
         a = state_names(r)
         if r.reduction == "logsumexp":
             run.say(f"Lse<R> {a}_all;")
@@ -651,7 +732,7 @@ def along(run: Run) -> None:
                 run.say(f"{'long' if kind == 'int' else kind} {a}{suffix} = {start};")
     nest.open(f"for (long c0 = 0, block = 0; c0 < {n}; c0 += {BLOCK}, ++block)")
     run.say(f"const int c1 = (int)({n} - c0 < {BLOCK} ? {n} : c0 + {BLOCK});")
-    states = [(state_names(r) + x[0], x[3]) for r in s.reductions if r not in two for x in initial(r)]
+    states = [(state_names(r) + x[0], x[3]) for r in state_rows(s) if r not in two for x in initial(r)]
     if two:
         for r in two:
             run.say(f"R {state_names(r)}_top = -lim<R>::inf;")
@@ -685,10 +766,12 @@ def along(run: Run) -> None:
         else:
             run.say(f"{a}_all.merge(Argmax<R>{{{a}_top, {a}_n}});")
     nest.close()
-    for r in s.reductions:
+    for r in state_rows(s):
         a = state_names(r)
         out = [identifier(v.name) for v in r.values]
-        if r.reduction == "logsumexp":
+        if s.total(r):
+            run.say(f"{a}_parts[t].merge({row_state(r, '')});")
+        elif r.reduction == "logsumexp":
             run.say(f"{out[0]}[l] = {a}_all.top(), {out[1]}[l] = {a}_all.others();")
         elif r.reduction == "ties":
             run.say(f"{out[0]}[l] = {a}_all.v, {out[1]}[l] = {a}_all.n;")

@@ -15,6 +15,7 @@ from lossdsl_cpu.cxx import COSTLY
 
 Key = tuple[object, ...]
 PASSES = {"logsumexp", "ties", "argmax"}  # need the maximum before they can add anything
+TOTALS = {"sum", "count", "logsumexp"}  # over all rows at once
 KNOWN = {"sum", "count", "max", "min", "prod", *PASSES}
 
 
@@ -37,6 +38,14 @@ class Sweep:
     taken: dict[str, str] = field(default_factory=dict)
     scaled: dict[str, str] = field(default_factory=dict)
 
+    def total(self, r: Reduce) -> bool:
+        """Whether a reduction of this sweep goes over the rows, too."""
+        return self.axis in r.axes and len(r.axes) > 1
+
+    def column(self, r: Reduce) -> bool:
+        """Whether it goes over the rows alone, so that each element of the axis has a result."""
+        return self.axis not in r.axes
+
     @property
     def reductions(self) -> list[Reduce]:
         return [s for s in self.body if isinstance(s, Reduce)]
@@ -53,7 +62,18 @@ class Rows:
     axes: tuple[str, ...]
     head: list[Let | Load | Store]
     guard: str | None
-    items: list[Let | Load | Store | Sweep]
+    items: list[Let | Load | Store | Reduce | Sweep]
+
+    @property
+    def totals(self) -> list[Reduce]:
+        """The reductions over all rows, which have their values after the loop."""
+        own = [s for s in self.items if isinstance(s, Reduce)]
+        return own + [r for s in self.sweeps for r in s.reductions if s.total(r)]
+
+    @property
+    def columns(self) -> list[tuple[Sweep, Reduce]]:
+        """The reductions over all rows for each element of a sweep's axis."""
+        return [(s, r) for s in self.sweeps for r in s.reductions if s.column(r)]
 
     @property
     def sweeps(self) -> list[Sweep]:
@@ -74,13 +94,13 @@ def rows_of(program: KernelProgram, loop: Loop) -> Rows | None:
     if guard is None:
         body = (*head, *body)
         head = []
-    items: list[Let | Load | Store | Sweep] = []
+    items: list[Let | Load | Store | Reduce | Sweep] = []
     for s in body:
         if isinstance(s, Loop):
-            if s.guard is not None or not all(_flat(x, s.axis) for x in s.body):
+            if s.guard is not None or not all(_flat(x, s.axis, axes) for x in s.body):
                 return None
             items.append(Sweep(s.axis, s.body))
-        elif isinstance(s, Let | Load | Store) and _of_row(s, axes):
+        elif isinstance(s, Let | Load | Store | Reduce) and _of_row(s, axes):
             items.append(s)
         else:
             return None
@@ -91,7 +111,25 @@ def rows_of(program: KernelProgram, loop: Loop) -> Rows | None:
             return None
     rows = Rows(tuple(axes), [s for s in head if isinstance(s, Let | Load | Store)], guard, items)
     share(program, rows)
+    views: dict[str, str] = {}
+    for sweep in rows.sweeps:
+        for name in viewed(program, rows, sweep):
+            if views.setdefault(name, sweep.axis) != sweep.axis:
+                return None
     return rows
+
+
+def viewed(program: KernelProgram, rows: Rows, sweep: Sweep) -> list[str]:
+    """The tensors of which a sweep reads or writes each element of each row: seen through a tile's view."""
+    found: dict[str, None] = {}
+    buffers = {b.name: b for b in program.buffers}
+    for s in (*sweep.live, *sweep.stores):
+        if isinstance(s, Load | Store) and {rows.axes[-1], sweep.axis}.issubset(s.index):
+            b = buffers[s.buffer]
+            plain = len(set(s.index)) == len(s.index) and {*rows.axes, sweep.axis}.issuperset(s.index)
+            if plain and b.role != "scratch" and b.axes == s.index:
+                found[b.name] = None
+    return list(found)
 
 
 def _only_loop(program: KernelProgram, body: Sequence[Stmt], axes: list[str]) -> bool:
@@ -108,6 +146,8 @@ def _only_loop(program: KernelProgram, body: Sequence[Stmt], axes: list[str]) ->
 def _of_row(s: Stmt, axes: Sequence[str]) -> bool:
     if isinstance(s, Store):
         return all(i in axes for i in s.index)
+    if isinstance(s, Reduce):
+        return set(s.axes) == set(axes) and s.reduction in TOTALS
     return isinstance(s, Let | Load) and set(axes).issuperset(s.value.axes)
 
 
@@ -116,15 +156,21 @@ def _of_sweep(s: Stmt, axes: Sequence[str], axis: str) -> bool:
         case Let() | Load():
             return {*axes, axis}.issuperset(s.value.axes)
         case Reduce():
-            return set(axes).issuperset(s.values[0].axes)
+            if axis not in s.axes:
+                return s.values[0].axes == (axis,)
+            return set(axes).issuperset(s.values[0].axes) and (len(s.axes) == 1 or not s.values[0].axes)
         case Store():
             return axis in s.index and set(s.index).intersection(axes) != set()
     return False
 
 
-def _flat(s: Stmt, axis: str) -> bool:
+def _flat(s: Stmt, axis: str, axes: Sequence[str]) -> bool:
     if isinstance(s, Reduce):
-        return s.axes == (axis,) and s.reduction in KNOWN and (s.reduction != "logsumexp" or len(s.values) == 2)
+        if axis not in s.axes:
+            return set(s.axes) == set(axes) and s.reduction in ("sum", "count")
+        if s.axes != (axis,):
+            return set(s.axes) == {*axes, axis} and s.reduction in TOTALS
+        return s.reduction in KNOWN and (s.reduction != "logsumexp" or len(s.values) == 2)
     return isinstance(s, Let | Load | Store)
 
 

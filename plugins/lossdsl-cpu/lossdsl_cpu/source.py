@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from lossdsl.backends.api import Buffer, KernelProgram, Loop
+from collections.abc import Iterator
+
+from lossdsl.backends.api import Buffer, KernelProgram, Let, Load, Loop, Reduce, Store
 from lossdsl_cpu.cxx import identifier
 from lossdsl_cpu.layout import print_rows
-from lossdsl_cpu.nest import Nest, block, count, extent
+from lossdsl_cpu.nest import Nest, block, count, extent, subtree
 from lossdsl_cpu.rows import rows_of
 
 
@@ -19,10 +21,24 @@ def element_type(b: Buffer) -> str:
     return f"T_{identifier(b.name)}"
 
 
+def read(loop: Loop) -> Iterator[str]:
+    """The names of values that a loop reads."""
+    for s in subtree((*loop.head, *loop.body)):
+        match s:
+            case Let():
+                yield from (a for a in s.args if isinstance(a, str))
+            case Load():
+                yield from s.index
+            case Reduce():
+                yield from (a for a in (*s.args, s.where) if isinstance(a, str))
+            case Store():
+                yield from (a for a in (s.value, s.where, *s.index) if isinstance(a, str))
+
+
 def rows(nest: Nest, loop: Loop) -> bool:
     """Print an outermost loop by tiles of rows, if it has that form."""
     found = rows_of(nest.program, loop)
-    if found is None:
+    if found is None or any(found.axes[-1] in nest.arrays[x].axes for x in read(loop) if x in nest.arrays):
         return False
     print_rows(nest, found)
     return True

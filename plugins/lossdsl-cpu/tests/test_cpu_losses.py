@@ -1,0 +1,102 @@
+"""Every loss of the std pack, and the language's example files, planned and printed, against the interpreter."""
+
+from __future__ import annotations
+
+import functools
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from cpu_harness import arguments, compiled, error, interpreted
+
+from lossdsl.backends.api import KernelProgram, NotSupportedError, Plan
+from lossdsl.check.check import check
+from lossdsl.check.typed import CheckedLoss
+from lossdsl.derive.derive import derive
+from lossdsl.ir.lower import lower
+from lossdsl.plan.plan import plan
+from lossdsl.plugins import discover
+from lossdsl.registry import Registry
+from lossdsl.source.text import Source
+from lossdsl.syntax.parse import parse
+
+ROOT = Path(__file__).parents[3]
+FILES = sorted((ROOT / "lossdsl" / "packs" / "std").glob("*.loss"))
+SIZES = {"lanes": (37, 10), "along": (19, 70), "wide": (2, 4100), "one": (3, 1)}
+REGISTRY = discover()
+
+
+@functools.cache
+def planned(path: Path) -> tuple[CheckedLoss, Plan]:
+    source = Source(str(path), path.read_text(encoding="utf-8"))
+    checked = check(parse(source), source, REGISTRY)
+    return checked, plan(derive(lower(checked, REGISTRY), REGISTRY), REGISTRY)
+
+
+def tensors(
+    checked: CheckedLoss, p: KernelProgram, n: int, c: int, dtype: torch.dtype, seed: int = 0
+) -> dict[str, Any]:
+    """Random tensors within what the file says of its inputs, every fifth row ignored; params at their defaults."""
+    torch.manual_seed(seed)
+    inputs = {i.name: i for i in checked.inputs}
+    params = {q.name: q.default for q in checked.params}
+    batch = {a.name for a in checked.axes if a.batch}
+    given: dict[str, Any] = {}
+    for b in p.buffers:
+        if b.role == "param":
+            given[b.name] = -100 if b.name == "ignore_index" else params[b.name]
+        if b.role != "in":
+            continue
+        shape = tuple(n if a in batch else c for a in b.axes)
+        i = inputs.get(b.name)
+        if b.dtype == "bool":
+            given[b.name] = torch.rand(shape) < 0.7
+        elif b.dtype == "int":
+            low = 0 if i is None or i.bounds is None or math.isinf(i.bounds.low) else int(i.bounds.low)
+            given[b.name] = torch.randint(low, low + c, shape)
+            if i is not None and i.kind.startswith("index") and n > 5:
+                given[b.name][4::5] = -100
+        else:
+            x = torch.randn(shape, dtype=torch.float64) * 3
+            if i is not None and i.kind.startswith("prob"):
+                x = torch.softmax(x, -1)
+            if i is not None and i.bounds is not None:
+                low = i.bounds.low if math.isfinite(i.bounds.low) else -1e9
+                x = low + x.abs() % 1 * ((i.bounds.high if math.isfinite(i.bounds.high) else low + 1) - low)
+            given[b.name] = x.to(dtype)
+    return given
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_float64_agrees_with_the_interpreter(path: Path, size: str) -> None:
+    checked, programs = planned(path)
+    for p in programs.programs:
+        given = tensors(checked, p, *SIZES[size], torch.float64)
+        found = compiled(p)(*arguments(p, given))
+        wanted = interpreted(p, REGISTRY, given)
+        for b, x in zip((b for b in p.buffers if b.role == "out"), found, strict=True):
+            assert error(x, wanted[b.name], 1e-3) < 1e-11, f"{p.name} {b.name}"
+
+
+def test_what_has_no_words_is_said() -> None:
+    said = []
+    for path in sorted((ROOT / "tests" / "check" / "cases").glob("*.loss")):
+        try:
+            programs = planned(path)[1].programs
+        except KeyError:
+            continue
+        for p in programs:
+            try:
+                compiled(p)
+            except NotSupportedError as error:
+                said.append(str(error))
+    assert "the island 'contract'" in said
+    assert all(s.startswith(("the island", "the reduction", "the primitive", "a pick")) for s in said)
+
+
+def test_registry_has_the_backend(registry: Registry) -> None:
+    assert "cpu" in REGISTRY.backends, "the plugin is not installed"
+    assert REGISTRY.backends["cpu"].emit == "lossdsl_cpu.emit:emit"
