@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from lossdsl.check.body import Outermost, outermost, statements
@@ -12,14 +12,15 @@ from lossdsl.check.elaborate import elaborate
 from lossdsl.check.filescope import file_scope
 from lossdsl.check.lint import lint
 from lossdsl.check.names import functions_known
-from lossdsl.check.terms import POISON, Exhausted, Terms, is_poison
+from lossdsl.check.said import examples_and_claims, outputs
+from lossdsl.check.terms import Exhausted, Terms, is_poison
 from lossdsl.check.typed import AxisInfo, CheckedLoss, Term
 from lossdsl.check.types import base_axis
 from lossdsl.registry import Registry
 from lossdsl.source.diagnostic import Diagnostic, DiagnosticError, Label
 from lossdsl.source.suggest import closest
 from lossdsl.source.text import Source
-from lossdsl.syntax.ast import Def, LossDef, Name
+from lossdsl.syntax.ast import Def, LossDef
 
 
 def check(loss: LossDef, source: Source, registry: Registry, modes: Mapping[str, str] | None = None) -> CheckedLoss:
@@ -57,15 +58,19 @@ def _check(cx: Context, loss: LossDef) -> CheckedLoss | None:
     _check_modes(cx, scope, loss)
     statements(cx, scope, loss.body)
     if loss.kind == "map":
+        for part in (loss.result.where, loss.result.weighted):
+            if part is not None:
+                message = "a map returns its value as it is: nothing is left out or weighted"
+                cx.error(scope, "E0308", message, part.span, "", "write `if condition then x else y`")
         body = cx.expr(cx, scope, loss.result.value)
         outer = Outermost(body, None, ())
     else:
         outer = outermost(cx, scope, loss)
-    outputs = _outputs(cx, scope, loss)
-    _names_of_examples(cx, scope, loss)
+    handed = outputs(cx, scope, loss)
+    examples_and_claims(cx, scope, loss)
     if cx.diagnostics or is_poison(outer.body):
         return None
-    terms = [outer.body, *(m for _, m in conditions), *(t for _, t in outputs)]
+    terms = [outer.body, *(m for _, m in conditions), *(t for _, t in handed)]
     terms += [t for t in (outer.keep, outer.weight) if t is not None]
     terms += [i.default for i in cx.inputs.values() if i.default is not None]
     axes = _axes(cx, scope, terms)
@@ -85,7 +90,7 @@ def _check(cx: Context, loss: LossDef) -> CheckedLoss | None:
         reduced=outer.axes,
         keep=outer.keep,
         weight=outer.weight,
-        outputs=outputs,
+        outputs=handed,
         claims=loss.claims,
         examples=loss.examples,
         warnings=(),
@@ -106,39 +111,6 @@ def _check_modes(cx: Context, scope: Scope, loss: LossDef) -> None:
                 fix = f"did you mean `{near}`?" if near else f"define it: `def {mode}(x) = …`"
                 cx.missing.add(mode)
                 cx.error(scope, "E0406", f"the mode `{mode}` of `{param.name}` names no function", param.span, "", fix)
-
-
-def _outputs(cx: Context, scope: Scope, loss: LossDef) -> tuple[tuple[str, Term], ...]:
-    found: dict[str, Term] = {}
-    for output in loss.outputs:
-        for name in output.names:
-            term = scope.values.get(name.name, POISON)
-            if name.name not in scope.values:
-                near = closest(name.name, scope.values)
-                fix = f"did you mean `{near}`?" if near else "assign it first"
-                cx.error(scope, "E0209", f"no value `{name.name}` to hand out", name.span, "not known", fix)
-            elif name.name in found:
-                cx.error(scope, "E0204", f"`{name.name}` is handed out twice", name.span, "again", "name it once")
-            found[name.name] = term
-    return tuple((n, t) for n, t in found.items() if not is_poison(t))
-
-
-def _names_of_examples(cx: Context, scope: Scope, loss: LossDef) -> None:
-    known = [*cx.inputs, *cx.params]
-    for example in loss.examples:
-        _known(cx, scope, [n for n, _ in example.bindings], known, "the example")
-    for claim in loss.claims:
-        names = [Name(c.name, span=c.span) for c in claim.when]
-        _known(cx, scope, names, known, "the claim")
-
-
-def _known(cx: Context, scope: Scope, names: Iterable[Name], known: list[str], who: str) -> None:
-    for name in names:
-        if name.name not in known:
-            near = closest(name.name, known)
-            fix = f"did you mean `{near}`?" if near else f"there are {', '.join(known)}"
-            message = f"{who} sets `{name.name}`, which is no input or param"
-            cx.error(scope, "E0209", message, name.span, "not known", fix)
 
 
 def _axes(cx: Context, scope: Scope, terms: list[Term]) -> tuple[AxisInfo, ...]:

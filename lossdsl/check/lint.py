@@ -124,7 +124,12 @@ def _outside(cx: Context, scope: Scope, loss: ast.LossDef, checked: CheckedLoss)
     """A sign or factor outside the mean makes it a batch loss, whose reduction the caller can't replace."""
     if loss.kind != "loss" or checked.reduction is not None:
         return
-    found = _wrapped(loss.result.value)
+    value = loss.result.value
+    found = _wrapped(value)
+    if isinstance(value, ast.Name):
+        assigned = [s.value for s in loss.body if isinstance(s, ast.Assign) and s.name == value.name]
+        if assigned and isinstance(assigned[0], ast.Call) and assigned[0].function in ("mean", "sum"):
+            found = _Found(assigned[0], "a name")
     if found is None or found.call.function in scope.functions:
         return
     term = cx.expr(cx, scope, found.call)
@@ -133,7 +138,10 @@ def _outside(cx: Context, scope: Scope, loss: ast.LossDef, checked: CheckedLoss)
     if term.type.axes or not _over(term) & set(scope.batch):
         return
     message = f"{found.outside} stands outside the {found.call.function}, so the caller can't choose the reduction"
-    fix = f"move it inside: `return {found.call.function}[…]({'-' if 'sign' in found.outside else 'k * '}…)`"
+    if found.outside == "a name":
+        message = f"the {found.call.function} stands behind a name, so the caller can't choose the reduction"
+    inside = {"the sign": "-…", "a factor": "k * …"}.get(found.outside)
+    fix = f"move it inside: `return {found.call.function}[…]({inside})`" if inside else "return it where it is written"
     cx.warn("W0507", message, loss.result.value.span, "", fix)
 
 
