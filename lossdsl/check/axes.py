@@ -23,6 +23,7 @@ def resolve(cx: Context, scope: Scope, name: str, span: Span) -> tuple[str, ...]
     """The axes a name stands for; None after an error."""
     found = lookup(scope, name)
     if found is not None:
+        cx.note("axis", scope, name, span)
         return found
     base = base_axis(name)
     known = [a for a in visible(scope) if base_axis(a) == a]

@@ -24,25 +24,19 @@ NAMED = {"max": "maximum", "min": "minimum"}  # elementwise with two arguments o
 
 def call(cx: Context, scope: Scope, expr: ast.Call) -> Term:
     """A call, by what its name is here: the file's own functions first, then modes, the language, prelude, losses."""
-    name = expr.function
-    if name in scope.functions:
-        cx.called.add(name)
-        return call_def(cx, scope, expr, scope.functions[name])
-    if name in scope.modes:
-        chosen = scope.modes[name]
+    cx.note("function", scope, expr.function, expr.function_span)
+    if expr.function in scope.modes and expr.function not in scope.functions:
+        cx.called.add(expr.function)
+        chosen = scope.modes[expr.function]
         if chosen in cx.missing:
             for argument in expr.args:
                 cx.expr(cx, scope, argument.value)
             return POISON
-        if chosen in scope.functions or chosen != name:
-            cx.called.add(name)
-            renamed = ast.Call(chosen, expr.axes, expr.args, function_span=expr.function_span, span=expr.span)
-            hidden = {k: v for k, v in scope.modes.items() if k != name}
-            modes, scope.modes = scope.modes, hidden
-            try:
-                return call(cx, scope, renamed)
-            finally:
-                scope.modes = modes
+        expr = ast.Call(chosen, expr.axes, expr.args, function_span=expr.function_span, span=expr.span)
+    name = expr.function
+    if name in scope.functions:
+        cx.called.add(name)
+        return call_def(cx, scope, expr, scope.functions[name])
     if name in _FORMS:
         return _FORMS[name](cx, scope, expr)
     if name in NAMED and not expr.axes:

@@ -29,26 +29,32 @@ def check(loss: LossDef, source: Source, registry: Registry, modes: Mapping[str,
     `modes` chooses functions for mode params, over their defaults. Raises DiagnosticError with every mistake of the
     file (warnings among them are kept for a file that is right: `CheckedLoss.warnings`).
     """
-    chosen = dict(modes or {})
-    cx = Context(source, registry, Terms(registry), elaborate, chosen)
-    try:
-        result = _check(cx, loss)
-    except (Exhausted, RecursionError) as error:
-        what = (
-            error.what
-            if isinstance(error, Exhausted)
-            else "with its functions written out, the loss is nested too deep"
-        )
-        label = Label(loss.name_span, "this loss is too large to compile")
-        cx.diagnostics.append(Diagnostic("E0410", what, (label,), "split the file, or say it with a reduction"))
-        result = None
-    if cx.diagnostics or result is None:
+    cx, _, result = run(loss, source, registry, modes or {})
+    if result is None:
         raise DiagnosticError(source, sorted(cx.diagnostics, key=lambda d: d.labels[0].span.start))
     return result
 
 
-def _check(cx: Context, loss: LossDef) -> CheckedLoss | None:
-    scope = file_scope(cx, loss)
+def run(
+    loss: LossDef, source: Source, registry: Registry, modes: Mapping[str, str]
+) -> tuple[Context, Scope | None, CheckedLoss | None]:
+    """The state after checking a file, its scope as far as it was read, and the result if the file is right."""
+    cx = Context(source, registry, Terms(registry), elaborate, dict(modes))
+    scope: Scope | None = None
+    result: CheckedLoss | None = None
+    try:
+        scope = file_scope(cx, loss)
+        result = _check(cx, scope, loss)
+    except (Exhausted, RecursionError) as error:
+        what = "with its functions written out, the loss is nested too deep"
+        if isinstance(error, Exhausted):
+            what = error.what
+        label = Label(loss.name_span, "this loss is too large to compile")
+        cx.diagnostics.append(Diagnostic("E0410", what, (label,), "split the file, or say it with a reduction"))
+    return cx, scope, None if cx.diagnostics else result
+
+
+def _check(cx: Context, scope: Scope, loss: LossDef) -> CheckedLoss | None:
     conditions = declare(cx, scope, loss)
     for name in cx.chosen:
         if name not in scope.modes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from lossdsl.check.terms import POISON, Exhausted, Terms
 from lossdsl.check.typed import Input, Param, Term
-from lossdsl.check.types import base_axis
+from lossdsl.check.types import Type, base_axis
 from lossdsl.registry import LossFile, Registry
 from lossdsl.source.diagnostic import Diagnostic, Label
 from lossdsl.source.text import Source, Span
@@ -84,6 +84,7 @@ class Context:
     called: set[str] = field(default_factory=set)  # defs and modes of the file that are used
     missing: set[str] = field(default_factory=set)  # modes that name no function, reported
     declaring: bool = False
+    uses: list[tuple[Span, str, str, Type | None]] = field(default_factory=list)
     steps: int = 0
     depth: int = 0
     roots: int = 0
@@ -106,6 +107,11 @@ class Context:
         if (code, span) not in self.reported:
             self.reported.add((code, span))
             self.warnings.append(Diagnostic(code, message, (Label(span, caret),), fix, "warning"))
+
+    def note(self, role: str, scope: Scope, name: str, span: Span, term: Term | None = None) -> None:
+        """Keep what a name of the file's own text stands for, for editors."""
+        if scope.site is None:
+            self.uses.append((span, role, name, None if term is None else term.type))
 
     def step(self) -> None:
         """Count one expression; Exhausted when there are too many."""

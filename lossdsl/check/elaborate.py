@@ -61,6 +61,7 @@ def _vector(cx: Context, scope: Scope, expr: ast.Vector) -> Term:
 def _name(cx: Context, scope: Scope, expr: ast.Name) -> Term:
     found = scope.values.get(expr.name)
     if found is not None:
+        cx.note("value", scope, expr.name, expr.span, found)
         return found
     if expr.name in CONSTANTS:
         return cx.terms.const(CONSTANTS[expr.name], scope.at(expr.span))
