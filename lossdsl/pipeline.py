@@ -170,7 +170,7 @@ def _planned(joint: JointGraph, kind: str, name: str, registry: Registry) -> Ker
     if not outputs:
         return None
     part = replace(joint, graph=replace(joint.graph, outputs=outputs))
-    (program,) = plan(part, registry).programs
+    program = next(p for p in plan(part, registry).programs if p.name.rpartition(".")[2] == kind)
     return Kernel(name, replace(program, name=f"{joint.graph.name}.{name}"), part.graph)
 
 

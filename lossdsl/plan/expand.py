@@ -38,7 +38,8 @@ def expand(graph: Graph, registry: Registry) -> tuple[Graph, dict[int, str]]:
     outputs = {name: table.ids[n] for name, n in graph.outputs}
     needed = reachable(table.builder.nodes, list(outputs.values()))
     names = {i: table.names[n] for i, n in enumerate(needed) if n in table.names}
-    return table.builder.graph(outputs), names
+    # All leaves are arguments of the kernels, used or not.
+    return replace(table.builder.graph(outputs), leaves=tuple(table.leaves.values())), names
 
 
 def reachable(nodes: Sequence[Node], roots: Sequence[int]) -> list[int]:

@@ -26,5 +26,6 @@ RECORD = Primitive(
     expand=_expand,
     range=constant(FINITE),
     public=False,
+    rounding=True,
     samples=((0.0, 0.0), (1.0, 3.0), (-4.5, 2.25)),
 )

@@ -32,8 +32,6 @@ def check_options(reduction: str, denominator: Denominator, empty: str) -> None:
                 "denominator requires a gradient, but none is derived for it: "
                 "pass denominator.detach()"
             )
-    elif not denominator:
-        raise ValueError("denominator is 0: a mean can't divide by it")
 
 
 def _shape(x: Tensor) -> tuple[int, ...]:
@@ -73,8 +71,8 @@ def reduce(
     by = divisor(rows, weight, denominator)
     fill = 0.0 if empty == "zero" else float("nan")
     if not isinstance(by, Tensor):
-        if isinstance(by, int) and by == 0:
-            return (total + fill).to(rows.dtype), fill
+        if by == 0:
+            return torch.full_like(total, fill, dtype=rows.dtype), fill
         return (total / by).to(rows.dtype), 1.0 / by
     nothing = by == 0
     safe = by.masked_fill(nothing, 1.0)
