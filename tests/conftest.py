@@ -17,6 +17,7 @@ BUDGETS = {
     "artifacts": 60,
     "backends": 120,
     "bad": 30,
+    "catalogue": 180,
     "check": 60,
     "cli": 120,
     "derive": 150,

@@ -1,0 +1,36 @@
+"""The tables of all packs together: each golden file once, each name of the catalogue there, each construct used."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.catalogue import coverage, info, llm, metric, ranking, segmentation, std
+from tests.catalogue.golden import FOLDER
+
+PACKS = {"std": std, "metric": metric, "segmentation": segmentation, "ranking": ranking, "llm": llm, "info": info}
+
+
+def test_every_golden_file_has_one_row() -> None:
+    rows = Counter(stem for pack in PACKS.values() for stem in pack.TABLE)
+    assert rows == Counter({path.stem: 1 for path in FOLDER.glob("*.json")})
+
+
+@pytest.mark.parametrize("pack", PACKS)
+def test_every_name_is_there(pack: str) -> None:
+    """MISSING says why a name isn't: the list shrinks, and nothing that is there stays on it."""
+    promised = [entry for entry in coverage.catalogue() if entry.pack == pack]
+    absent = {entry.name for entry in promised if coverage.found(entry) is None}
+    assert absent == set(PACKS[pack].MISSING)
+
+
+def test_every_construct_is_used_twice() -> None:
+    total, missing = coverage.promised(), {name for pack in PACKS.values() for name in pack.MISSING}
+    outstanding = {c for entry in coverage.catalogue() if entry.name in missing for c in entry.constructs}
+    few = {
+        construct: names
+        for construct, names in coverage.users().items()
+        if len(names) < min(2, total[construct]) and construct not in outstanding
+    }
+    assert not few
