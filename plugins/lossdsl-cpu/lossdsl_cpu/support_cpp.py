@@ -107,7 +107,10 @@ template <class R> struct Lse {
   }
   // a block whose sum s and number n of terms at the top are relative to most = max(m, the block's)
   void block(R most, double s, long n) {
-    if (most > m) {
+    if (m == -lim<R>::inf) {  // the first, mostly: no exponential of what underflows, which takes long
+      rest = s + (n - 1);
+      m = most;
+    } else if (most > m) {
       rest = (rest + 1) * exp((double)m - (double)most) + (s + (n - 1));
       m = most;
     } else {
