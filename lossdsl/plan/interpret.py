@@ -145,7 +145,9 @@ def _block(state: _Run, body: Sequence[Stmt]) -> None:
                 indices = {state.dim(a): _index(state, i) for a, i in zip(s.axes, s.index, strict=True)}
                 mask = state.mask(None, None)
                 if mask is not None:  # under a guard, nothing is read where that is false
-                    indices = {d: np.where(mask, i, 0) for d, i in indices.items()}
+                    sizes = state.values[s.source].shape
+                    wild = {d: (i < 0) | (i >= sizes[d]) for d, i in indices.items()}
+                    indices = {d: np.where(wild[d] & ~mask, 0, i) if wild[d].any() else i for d, i in indices.items()}
                 state.define(s.value, arrays.pick(state.values[s.source], indices))
             case Island():
                 _island(state, s)
@@ -180,7 +182,7 @@ def _load(state: _Run, s: Load) -> Array:
     for d, i in enumerate(s.index):
         index = _index(state, i).astype(np.int64)
         outside = (index < 0) | (index >= buffer.shape[d])
-        if mask is not None:
+        if mask is not None and outside.any():
             index = np.where(outside & ~mask, 0, index)
             outside = outside & mask
         if outside.any():

@@ -9,7 +9,7 @@ phase. *Flat*: one whole-array statement after the other, for graphs in which an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from lossdsl.ir.graph import Graph, Node
@@ -48,21 +48,28 @@ def schedule(
 
     `hints` are names for nodes; others are named by what they do.
     """
-    reason = why_flat(graph, outputs)
-    guards: dict[str, int] = {}
-    if not reason:
-        graph, outputs, hints, guards = hoist(graph, outputs, registry, hints)
     taken = {b.name for b in leaves.values()} | {o.buffer.name for o in outputs}
-    state = _State(graph, registry, leaves, outer=None if reason else graph.axes[0], taken=taken, hints=hints)
-    if reason:
-        for n in reachable(graph.nodes, [o.node for o in outputs]):
-            state.need(n)
-        for o in outputs:
-            state.store(o)
-    else:
+    reason = why_flat(graph, outputs)
+    if not reason:
+        rows, row_outputs, row_hints, guards = hoist(graph, outputs, registry, hints)
+        state = _State(rows, registry, leaves, rows.axes[0], set(taken), row_hints)
         state.guards = guards
-        _phases(state, outputs)
-    return tuple(state.scopes[0].body), tuple(state.scratch), reason
+        try:
+            _phases(state, row_outputs)
+            return tuple(state.scopes[0].body), tuple(state.scratch), ""
+        except _NotByRowsError as error:
+            reason = str(error)
+    state = _State(graph, registry, leaves, None, taken, hints)
+    for n in reachable(graph.nodes, [o.node for o in outputs]):
+        if not state.unknowns[n]:
+            state.need(n)
+    for o in outputs:
+        state.store(o)
+    return tuple(state.scopes[0].body), (), reason
+
+
+class _NotByRowsError(Exception):
+    """What is needed where stands in the way of loops: the program is composed instead."""
 
 
 def why_flat(graph: Graph, outputs: Sequence[Output]) -> str:
@@ -139,6 +146,7 @@ class _State:
         self.saved: dict[int, str] = {}  # results that a later visit to the rows reads again, and their buffers
         self.scratch: list[Buffer] = []
         self.guards: dict[str, int] = {}  # of loops over an axis
+        self.unknowns = _unknowns(graph)
 
     # --- looking ----------------------------------------------------------------------------------------------------
 
@@ -194,6 +202,8 @@ class _State:
         """The scope that defines a node, and how many scopes its operands may use."""
         scopes = self.scopes[:depth]
         axes = self.graph.nodes[n].type.axes
+        if self.unknowns[n]:  # within the function of a root
+            return len(scopes) - 1, len(scopes)
         if axes and self.outer not in axes and not self._in_place(n):
             return 0, 1  # a vector that is the same for every row: once, as a whole array
         bound: set[str] = set()
@@ -239,10 +249,26 @@ class _State:
                 return Let(self.value(n, base), node.op, (), node.attrs, node.origin)
             case "reduce" | "statistic" | "scatter":
                 return self.reduction(n, node, depth, self.scopes[depth - 1])
+        if node.op == "root":
+            return self._root(n, node, depth)
         args = tuple(self.need(a, depth) for a in node.args)
         if node.op in self.registry.primitives:
             return Let(self.value(n, self._wish(n, node)), node.op, args, (), node.origin)
         return Island((self.value(n, node.op),), node.op, args, node.attrs, origin=node.origin)
+
+    def _root(self, n: int, node: Node, depth: int) -> Island:
+        """The zero of f: the statements of f stand in a scope of their own, with the unknown."""
+        low, high = (self.need(a, depth) for a in node.args[:2])
+        unknowns = [m for m, other in enumerate(self.graph.nodes) if other.op == "var" and other.attrs == node.attrs]
+        value = self.value(n, "t")
+        bound = [self.value(m, "unknown") for m in unknowns] or [replace(value, name=self.name("unknown"))]
+        for m in _before(self.graph, node.args[2], self.unknowns):
+            self.need(m)
+        self.scopes.append(_Scope(None))
+        self.scopes[-1].values |= {m: v.name for m, v in zip(unknowns, bound, strict=False)}
+        f = self.need(node.args[2])
+        body = tuple(self.scopes.pop().body)
+        return Island((value,), "root", (low, high, f), node.attrs, body, tuple(bound), node.origin)
 
     def _wish(self, n: int, node: Node) -> str:
         """What a pointwise value is called: by the hint, by what it chooses or compares, else by its operation."""
@@ -328,6 +354,26 @@ class _State:
         value = self.need(output.node)
         store = Store(output.buffer.name, output.buffer.axes, value, otherwise=output.otherwise)
         self.scopes[-1].body.append(store)
+
+
+def _unknowns(graph: Graph) -> list[frozenset[int]]:
+    """For each node, the roots on whose unknown it hangs: a root's own does not leave it."""
+    found: list[frozenset[int]] = []
+    for node in graph.nodes:
+        inner = frozenset().union(*(found[a] for a in node.args))
+        if node.op == "var":
+            inner |= {int(node.attrs[0])}  # type: ignore[arg-type]
+        if node.op == "root":
+            inner -= {int(node.attrs[0])}  # type: ignore[arg-type]
+        found.append(inner)
+    return found
+
+
+def _before(graph: Graph, f: int, unknowns: Sequence[frozenset[int]]) -> list[int]:
+    """What a root's function reads that does not hang on its unknown."""
+    nodes = reachable(graph.nodes, [f])
+    hanging = {n for n in nodes if unknowns[n]}
+    return sorted({a for n in hanging for a in graph.nodes[n].args} - hanging)
 
 
 def _result(statement: Stmt) -> str:
@@ -510,6 +556,8 @@ def _levels(state: _State, anchors: Sequence[_Anchor]) -> tuple[dict[int, int], 
     for n in needed:
         node = graph.nodes[n]
         level[n] = max((level.get(a, 0) for a in node.args), default=0)
+        if bound & set(reduced_axes(node)):
+            raise _NotByRowsError("a reduction is needed inside a loop over its own axis")
         if reduced_axes(node) and set(node.type.axes) <= bound:
             level[n] += 1
             if _once(node, n, done):

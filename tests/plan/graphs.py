@@ -178,11 +178,33 @@ def ranked(r: Registry) -> Graph:
     return d.graph(rows=d.reduce("sum", ("K",), total / (k + 1)))
 
 
+def sparse(r: Registry) -> Graph:
+    """A root a row, with its implicit gradient."""
+    d = Draft(r, "sparse", ("N", "C"), ("N",))
+    z, y = d.real("logits", "N", "C"), d.index("target", "C", "N")
+    high = d.reduce("max", ("C",), z)
+    t = d.b.ref(d.b.var(0, Type(frozenset({"N"}))))
+    f = d.reduce("sum", ("C",), d.f.relu(z - t)) - 1
+    root = d.b.ref(d.b.node("root", [(high - 1).node, high.node, f.node], (0,)))
+    over = d.f.select(d.f.gt(z, root), z * z - root * root, 0)
+    return d.graph(rows=(1 + d.reduce("sum", ("C",), over)) / 2 - d.pick(z, C=y))
+
+
+def hardest(r: Registry) -> Graph:
+    """Distances of all pairs without a matrix product, and the nearest other."""
+    d = Draft(r, "hardest", ("N", "N'", "D"), ("N",))
+    x = d.real("x", "N", "D")
+    gap = x - d.copy(x, "N")
+    distance = d.f.sqrt(d.reduce("sum", ("D",), gap * gap) + 1)
+    other = d.f.not_(d.f.eq(d.axis("N"), d.axis("N'")))
+    return d.graph(rows=d.reduce("min", ("N'",), distance, other))
+
+
 GRAPHS: dict[str, Callable[[Registry], Graph]] = {
     g.__name__: g
     for g in (
         *(cross_entropy, focal, soft_target, brier, jsd, binary, margin, masked, class_weights, dice, contrastive),
-        *(tokens, ranked),
+        *(tokens, ranked, sparse, hardest),
     )
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -67,6 +69,18 @@ def _argmax(x: Tensor, dim: int) -> Tensor:
     return x.argmax(dim)
 
 
+def _root(f: Callable[[Tensor], Tensor], low: Tensor, high: Tensor) -> Tensor:
+    """Where f, which rises or falls between low and high, is 0 for each element."""
+    at_low = f(low)
+    rises, left = at_low < 0, torch.where(at_low == 0, low, high)
+    for _ in range(64):
+        middle = low + (high - low) / 2
+        value = f(middle)
+        beyond = torch.where(rises, value >= 0, value <= 0)
+        low, high = torch.where(beyond, low, middle), torch.where(beyond, middle, high)
+    return torch.where(at_low == 0, left, high)
+
+
 def _put(index: Tensor, values: Tensor, size: int) -> Tensor:
     """The sums of the values (in the last dimension) that share an index below size."""
     total = values.new_zeros((*values.shape[:-1], size), dtype=torch.float64)
@@ -74,8 +88,12 @@ def _put(index: Tensor, values: Tensor, size: int) -> Tensor:
     return total.to(values.dtype)
 
 
-def _order(key: Tensor, present: Tensor, descending: bool) -> Tensor:
-    """The last dimension's indices by key, stable; those not present come last."""
-    first = key.argsort(dim=-1, descending=descending, stable=True)
-    absent = ~present.expand(key.shape).gather(-1, first)
-    return first.gather(-1, absent.int().argsort(dim=-1, stable=True))
+def _order(key: Tensor, size: int, down: bool, present: Tensor | None) -> Tensor:
+    """The first of the last dimension's indices by key, stable; those not present come
+    last.
+    """
+    order = key.argsort(dim=-1, descending=down, stable=True)
+    if present is not None:
+        absent = ~present.expand(key.shape).gather(-1, order)
+        order = order.gather(-1, absent.int().argsort(dim=-1, stable=True))
+    return order[..., :size]

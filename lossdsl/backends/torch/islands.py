@@ -86,13 +86,9 @@ def _order(p: Printer, args: Sequence[Text], op: Op) -> Text:
     axes = p.order({*key.axes, *(args[1].axes if len(args) == 2 else ())})
     last = (*(a for a in axes if a != axis), axis)
     key = _laid(p, key, last)
-    if len(args) == 2:
-        p.call("_order")
-        text = f"_order({key.text}, {_laid(p, args[1], last).text}, {down})"
-    else:
-        text = f"{key.at(ATOM)}.argsort(dim=-1, descending={down}, stable=True)"
-    if rank in p.free:
-        text += f"[..., :{p.size(rank)}]"
+    p.call("_order")
+    present = _laid(p, args[1], last).text if len(args) == 2 else "None"
+    text = f"_order({key.text}, {p.size(rank)}, {down}, {present})"
     return permuted(p, Text(text, dtype="int"), (*last[:-1], rank))
 
 

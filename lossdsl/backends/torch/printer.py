@@ -50,6 +50,7 @@ class Printer:
         self.source = source
         self.names = Identifiers()
         self.lines: list[str] = []
+        self.outer = self.lines
         self.helpers: set[str] = set()
         self.texts: dict[Ref, Text] = {}
         self.pending: dict[Ref, Text] = {}  # expressions that have no name yet
@@ -80,8 +81,10 @@ class Printer:
             self.sizes[axis] = self.names.new(size_argument(axis))
         outputs = [s for b in self.program.buffers if b.role == "out" for s in self.flat.stores if s.buffer == b]
         self._head(inputs, outputs)
+        inner = {i for op in self.flat.ops if op.what == "root" for i in range(*op.attrs)}  # type: ignore[arg-type]
         for i in range(len(self.flat.ops)):
-            self._op(i)
+            if i not in inner:
+                self.op(i)
         results = [self._stored(s) for s in outputs]
         if self.is_helper:
             return self._helper(results[0])
@@ -147,6 +150,12 @@ class Printer:
 
     # --- lines ------------------------------------------------------------------------------------------------------
 
+    def hoisted(self, text: str) -> None:
+        """A line of the function itself, also while a function within it is written."""
+        self.lines, inner = self.outer, self.lines
+        self.line(text)
+        self.lines = inner
+
     def line(self, text: str) -> None:
         self.lines += [f"    {text}"] if len(text) + 4 <= WIDTH else _wrapped(text)
 
@@ -191,7 +200,8 @@ class Printer:
     def constant(self, text: str, dtype: str) -> Text:
         """A number as a 0-d tensor, made once."""
         if text not in self.constants:
-            self.constants[text] = self.named(Text(text, dtype=dtype), "number").text
+            self.constants[text] = self.names.new("number")
+            self.hoisted(f"{self.constants[text]} = {text}")
         return Text(self.constants[text], dtype=dtype)
 
     # --- operands ---------------------------------------------------------------------------------------------------
@@ -232,7 +242,7 @@ class Printer:
                 place = [i for i, a in enumerate(b.axes) if base_axis(a) == base]
                 if place and b.role in ("in", "param"):
                     name = self.names.new(f"size_{axis_name(base)}")
-                    self.line(f"{name} = {self.arguments[b.name]}.shape[{place[0]}]")
+                    self.hoisted(f"{name} = {self.arguments[b.name]}.shape[{place[0]}]")
                     self.sizes[base] = name
                     break
             else:
@@ -245,13 +255,13 @@ class Printer:
         if base not in self.indices:
             size = self.size(base)
             name = self.names.new(f"index_{axis_name(base)}")
-            self.line(f"{name} = torch.arange({size}, device={self.device})")
+            self.hoisted(f"{name} = torch.arange({size}, device={self.device})")
             self.indices[base] = name
         return Text(self.indices[base], axes=(axis,), dtype="int")
 
     # --- operations -------------------------------------------------------------------------------------------------
 
-    def _op(self, i: int) -> None:
+    def op(self, i: int) -> None:
         op = self.flat.ops[i]
         ref = Ref(i)
         uses = [self.uses.get(Ref(i, r), 0) for r in range(len(op.values))]

@@ -44,10 +44,10 @@ Argument = Ref | Scalar
 class Op:
     """One whole-array operation.
 
-    `what` is "let", "load", "reduce", "scatter", "pick", "island" or "var"; `name` the primitive, reduction, buffer
-    or island. Loads and picks have their places in `attrs`: for each dimension of the buffer (each picked axis) an
-    axis, or "" for the next of `args` (after the source of a pick). The last of a reduction's `args` is its mask if
-    `masked`.
+    `what` is "let", "load", "reduce", "scatter", "pick", "island", "root" or "var"; `name` the primitive, reduction,
+    buffer or island. Loads and picks have their places in `attrs`: for each dimension of the buffer (each picked
+    axis) an axis, or "" for the next of `args` (after the source of a pick). The last of a reduction's `args` is its
+    mask if `masked`.
     """
 
     what: str
@@ -57,8 +57,6 @@ class Op:
     values: tuple[Value, ...]
     origin: Span | None
     masked: bool = False
-    body: tuple[Op, ...] = ()
-    result: Argument = 0  # of a root's body
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +162,13 @@ class _Walk:
 
     def _safe(self, index: Ref) -> Ref:
         """An index under guards: where these are false it may be wild, and whole arrays are read there too."""
+        axes = set(self.ops[index.op].values[index.result].axes)
+        kept = self.guards
+        self.guards = [(a, g) for a, g in kept if set(self.ops[g.op].values[g.result].axes) <= axes]
         guard = self.conditions(None, None)
+        self.guards = kept
         if not isinstance(guard, Ref):
             return index
-        axes = {a for r in (index, guard) for a in self.ops[r.op].values[r.result].axes}
         value = replace(self.ops[index.op].values[index.result], axes=tuple(a for a in self.program.axes if a in axes))
         held = self.refs.get(value.name)
         self.add("let", "select", [guard, index, Fraction(0)], (), (value,), self.ops[index.op].origin)
@@ -230,6 +231,12 @@ class _Walk:
         if not s.body:
             self.add("island", s.op, [self.argument(a) for a in s.args], s.attrs, s.values, s.origin)
             return
-        inner = _Walk(self.program)
-        inner.ops, inner.refs, inner.known = self.ops, dict(self.refs), {}
-        raise InternalError("the torch backend does not print root yet")
+        args = [self.argument(a) for a in s.args[:2]]
+        start, known = len(self.ops), dict(self.known)
+        for v in s.bound:
+            self.refs[v.name] = Ref(len(self.ops))
+            self.ops.append(Op("var", "var", (), (), (v,), None))
+        self.block(s.body)
+        args.append(self.argument(s.args[2]))
+        self.known = known  # what stands in a root's function is not seen outside
+        self.add("root", "root", args, (start, len(self.ops)), s.values, s.origin)

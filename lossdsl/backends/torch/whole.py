@@ -30,6 +30,8 @@ def spelled(p: Printer, op: Op, number: int) -> list[Text]:
             return _reduce(p, op, number)
         case "scatter":
             return [_scatter(p, op)]
+        case "root":
+            return [_root(p, op)]
         case "island":
             from lossdsl.backends.torch import islands
 
@@ -233,14 +235,19 @@ def _statistics(p: Printer, x: Text, over: Sequence[str], number: int) -> list[T
     if shared is not None:
         e = p.names.new(p.wish(p.flat.ops[shared], 0))
         p.texts[Ref(shared)] = Text(e, axes=p.flat.ops[shared].values[0].axes)
-    p.line(f"{names[0]}, {names[1]}, {e} = _softmax_parts({_rows_last(x, over).text})")
+    operand = _rows_last(p, x, over)
+    if len(operand.text) + sum(len(n) for n in (*names, e)) + 30 > 88:
+        operand = p.named(operand, "z")
+    p.line(f"{names[0]}, {names[1]}, {e} = _softmax_parts({operand.text})")
     return [Text(n, axes=kept) for n in names]
 
 
-def _rows_last(x: Text, over: Sequence[str]) -> Text:
+def _rows_last(p: Printer, x: Text, over: Sequence[str]) -> Text:
     """The reduced dimensions as one, the last."""
     places = [x.axes.index(a) for a in over]
     count = len(places)
+    if places != [len(x.axes) - 1] and not x.text.isidentifier():
+        x = p.named(x, "z")
     text = x.at(ATOM)
     if sorted(places) != list(range(len(x.axes) - count, len(x.axes))):
         last = ", ".join(str(i) for i in range(-count, 0))
@@ -296,6 +303,36 @@ def _laid_out(p: Printer, x: Text, axes: Sequence[str], expand: bool) -> Text:
         places = ", ".join(str(x.axes.index(a)) for a in axes)
         x = Text(f"{x.at(ATOM)}.permute({places})", axes=tuple(axes), dtype=x.dtype)
     return x
+
+
+def _root(p: Printer, op: Op) -> Text:
+    """A function of the unknown within the function, and its zero."""
+    axes = op.values[0].axes
+    start, end = (int(x) for x in op.attrs)  # type: ignore[arg-type]
+    for i in range(start, end):
+        for a in p.flat.ops[i].args:
+            if isinstance(a, Ref) and not start <= a.op < end:
+                p.settle(a)
+    ends = []
+    for a in op.args[:2]:
+        end_ = p.settle(a)
+        end_ = end_ if end_.tensor else as_tensor(p, end_, "real")
+        end_ = end_ if end_.dtype == "real" else replace(end_, text=f"{end_.at(ATOM)}.to(dtype)", binds=ATOM)
+        ends.append(_spread(p, end_, axes).text)
+    p.comment(op.origin)
+    name, unknown = p.names.new("f"), p.names.new(p.flat.ops[start].values[0].name)
+    p.texts[Ref(start)] = Text(unknown, axes=p.flat.ops[start].values[0].axes)
+    outside, p.lines = p.lines, []
+    for i in range(start + 1, end):
+        p.op(i)
+    result = p.text(op.args[2])
+    result = result if result.axes == axes else _spread(p, result, axes)
+    inner, p.lines = p.lines, outside
+    p.lines += ["", f"    def {name}({unknown}: Tensor) -> Tensor:"]
+    p.lines += [f"    {line}" for line in [*inner, f"    return {result.text}"]]
+    p.lines.append("")
+    p.call("_root")
+    return Text(f"_root({name}, {', '.join(ends)})", axes=axes)
 
 
 # --- outputs --------------------------------------------------------------------------------------------------------
