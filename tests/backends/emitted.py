@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from lossdsl.artifacts.standalone import merge_imports
 from lossdsl.backends.api import Emitted
 from lossdsl.plan.kernel import KernelProgram
 from lossdsl.plan.names import buffer_names
@@ -16,7 +17,7 @@ from lossdsl.plan.names import buffer_names
 
 def text(emitted: Emitted) -> str:
     """The emitted functions as the text of a module."""
-    return "\n".join([*emitted.imports, "", "", emitted.functions])
+    return "\n".join([merge_imports(emitted.imports), "", "", emitted.functions])
 
 
 def module(emitted: Emitted) -> ModuleType:

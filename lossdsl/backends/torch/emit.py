@@ -44,7 +44,7 @@ def emit(plan: Plan, source: Source | None = None, registry: Registry | None = N
             needed |= function.helpers
     helpers = [text for name, text in written.items() if name in needed] + [made[name] for name in sorted(made)]
     text = "\n\n\n".join(t.rstrip("\n") for t in (*helpers, *(f.text for f in functions))) + "\n"
-    imports = ["from collections.abc import Callable", ""] if "_root" in needed else []
+    imports = ["from collections.abc import Callable"] if "_root" in needed else []
     return Emitted((*imports, "import torch", "from torch import Tensor"), text)
 
 
