@@ -85,3 +85,14 @@ def show(source: Source, diagnostics: Sequence[Diagnostic], form: Format = "term
     else:
         colour = wants_colour(sys.stderr)
         click.echo(render_terminal(source, diagnostics, colour), err=True, color=colour)
+
+
+def chosen_modes(settings: Sequence[str]) -> dict[str, str]:
+    """`PARAM=NAME` as given with --mode."""
+    chosen = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not (name and equals and value):
+            fail(f"--mode {setting}: write PARAM=NAME")
+        chosen[name] = value
+    return chosen

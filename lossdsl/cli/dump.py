@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lossdsl.cli import FILE_IS_WRONG
-from lossdsl.cli._files import discovered, fail, read_target, show
+from lossdsl.cli._files import chosen_modes, discovered, fail, read_target, show
 from lossdsl.cli._stages import STAGES
 
 if TYPE_CHECKING:
@@ -28,14 +28,8 @@ def command(file: str, stage: str, backend: str, modes: tuple[str, ...]) -> None
 
     registry = discovered()
     source = read_target(file, registry)
-    chosen = {}
-    for mode in modes:
-        name, equals, value = mode.partition("=")
-        if not equals:
-            fail(f"--mode {mode}: write PARAM=NAME")
-        chosen[name] = value
     try:
-        text = stage_text(source, registry, stage, backend, chosen)
+        text = stage_text(source, registry, stage, backend, chosen_modes(modes))
     except DiagnosticError as error:
         show(error.source, error.diagnostics)
         sys.exit(FILE_IS_WRONG)

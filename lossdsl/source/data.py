@@ -19,11 +19,11 @@ def grammar_text(name: str) -> str:
 
 
 def cache_folder() -> Path | None:
-    """Where what is quick to lose and slow to make is kept: `LOSSDSL_CACHE`, or lossdsl in the user's cache.
+    """Where what is quick to lose and slow to make is kept: `LOSSDSL_CACHE_DIR`, or lossdsl in the user's cache.
 
     None where it can't be made; everything works without.
     """
-    named = os.environ.get("LOSSDSL_CACHE")
+    named = os.environ.get("LOSSDSL_CACHE_DIR")
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     folder = Path(named) if named else Path(base, "lossdsl")
     try:

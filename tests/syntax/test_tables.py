@@ -17,7 +17,7 @@ print(parse(Source("a", "loss a\\ninput x[N]\\nreturn x * 2\\n")).name)
 
 
 def parse_in(cache: Path | str) -> str:
-    environment = os.environ | {"LOSSDSL_CACHE": str(cache)}
+    environment = os.environ | {"LOSSDSL_CACHE_DIR": str(cache)}
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, env=environment)
     assert done.stderr == ""
     return done.stdout.strip()
