@@ -14,6 +14,7 @@ from lossdsl.cli._files import Format, discovered, read_target, show
 from lossdsl.source.text import Source
 
 if TYPE_CHECKING:
+    from lossdsl.ir.graph import Graph
     from lossdsl.registry import Registry
     from lossdsl.source.diagnostic import Diagnostic
 
@@ -62,25 +63,23 @@ def _syntax(source: Source) -> tuple[dict[str, Any], list[Diagnostic]]:
 
 def _whole(source: Source, registry: Registry) -> tuple[dict[str, Any], list[Diagnostic]]:
     """Everything up to the gradient, then the examples."""
-    from lossdsl.cli._stages import checked_loss, graph_of, joint_of
     from lossdsl.derive.examples import run_examples
+    from lossdsl.pipeline import middle
     from lossdsl.source.diagnostic import DiagnosticError
 
     record: dict[str, Any] = {"file": source.name, "name": None, "examples": []}
     try:
-        checked = checked_loss(source, registry)
-        record["name"] = checked.name
-        diagnostics = list(checked.warnings)
-        joint_of(checked, registry)
+        made = middle(source, registry)
+        record["name"] = made.checked.name
 
-        def lowered(modes: Mapping[str, str]) -> Any:
-            return graph_of(checked_loss(source, registry, modes) if modes else checked, registry)
+        def lowered(modes: Mapping[str, str]) -> Graph:
+            return middle(source, registry, modes).graph if modes else made.graph
 
-        results = run_examples(checked, registry, lowered)
+        results = run_examples(made.checked, registry, lowered)
     except DiagnosticError as error:
         return record, list(error.diagnostics)
     record["examples"] = [{"expected": r.expected, "got": r.got, "ok": r.ok} for r in results]
-    return record, [*diagnostics, *(r.problem for r in results if r.problem is not None)]
+    return record, [*made.checked.warnings, *(r.problem for r in results if r.problem is not None)]
 
 
 def _in_words(source: Source, record: dict[str, Any], diagnostics: list[Diagnostic]) -> str:

@@ -14,7 +14,9 @@ from lossdsl.cli._files import chosen_modes, discovered, fail, read_target, show
 
 @click.command("compile")
 @click.argument("file", metavar="FILE")
-@click.option("-o", "--output", "out", metavar="OUT", default="-", show_default=True, help="Where to write; - prints it.")
+@click.option(
+    "-o", "--output", "out", metavar="OUT", default="-", show_default=True, help="Where to write; - prints it."
+)
 @click.option("--backend", default="auto", show_default=True, help="torch, triton, cpu, … or the best for the device.")
 @click.option("--device", default="cpu", show_default=True, help="For which `--backend auto` chooses.")
 @click.option("--standalone", is_flag=True, help="The module needs no lossdsl where it runs.")
@@ -34,9 +36,7 @@ def command(
     registry = discovered()
     source = read_target(file, registry)
     try:
-        built = build(
-            source, registry, backend, device=device, modes=chosen_modes(modes), standalone=standalone
-        )
+        built = build(source, registry, backend, device=device, modes=chosen_modes(modes), standalone=standalone)
     except DiagnosticError as error:
         show(error.source, error.diagnostics)
         sys.exit(FILE_IS_WRONG)
@@ -61,7 +61,9 @@ def _compare(out: Path, text: str, file: str) -> None:
     before = out.read_text(encoding="utf-8") if out.is_file() else ""
     if before == text:
         return
-    difference = unified_diff(before.splitlines(keepends=True), text.splitlines(keepends=True), str(out), f"from {file}")
+    difference = unified_diff(
+        before.splitlines(keepends=True), text.splitlines(keepends=True), str(out), f"from {file}"
+    )
     click.echo("".join(difference), nl=False)
     click.echo(f"{out} is not what {file} compiles to" if out.is_file() else f"{out} isn't there", err=True)
     sys.exit(FILE_IS_WRONG)

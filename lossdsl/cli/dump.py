@@ -9,12 +9,13 @@ import click
 
 from lossdsl.cli import FILE_IS_WRONG
 from lossdsl.cli._files import chosen_modes, discovered, fail, read_target, show
-from lossdsl.cli._stages import STAGES
 
 if TYPE_CHECKING:
     from lossdsl.plan.kernel import Plan
     from lossdsl.registry import Registry
     from lossdsl.source.text import Source
+
+STAGES = ("ast", "typed", "graph", "joint", "plan", "kernel", "code")
 
 
 @click.command("dump")
@@ -29,7 +30,7 @@ def command(file: str, stage: str, backend: str, modes: tuple[str, ...]) -> None
     registry = discovered()
     source = read_target(file, registry)
     try:
-        text = stage_text(source, registry, stage, backend, chosen_modes(modes))
+        text = ast_text(source) if stage == "ast" else stage_text(source, registry, stage, backend, chosen_modes(modes))
     except DiagnosticError as error:
         show(error.source, error.diagnostics)
         sys.exit(FILE_IS_WRONG)
@@ -38,37 +39,34 @@ def command(file: str, stage: str, backend: str, modes: tuple[str, ...]) -> None
 
 def stage_text(source: Source, registry: Registry, stage: str, backend: str, modes: dict[str, str]) -> str:
     """The text of one stage of a file; DiagnosticError if the file is wrong."""
-    from lossdsl.cli import _stages as run
+    from lossdsl.backends.manager import BackendError
+    from lossdsl.ir.dump import dump
+    from lossdsl.pipeline import build, front, middle
+    from lossdsl.plan.text import print_kernel
 
-    if stage == "ast":
-        from lossdsl.cli._trees import print_ast
-        from lossdsl.syntax.parse import parse
-
-        return print_ast(parse(source))
-    checked = run.checked_loss(source, registry, modes)
     if stage == "typed":
         from lossdsl.cli._trees import print_typed
 
-        return print_typed(checked)
+        return print_typed(front(source, registry, modes).checked)
+    if stage == "code":
+        try:
+            return str(build(source, registry, backend, modes=modes).emitted.functions)
+        except BackendError as error:
+            fail(str(error))
+    made = middle(source, registry, modes)
     if stage in ("graph", "joint"):
-        from lossdsl.ir.dump import dump
-
-        return dump(run.graph_of(checked, registry) if stage == "graph" else run.joint_of(checked, registry))
-    plan = run.plan_of(checked, registry)
+        return dump(made.graph if stage == "graph" else made.joint)
     if stage == "plan":
-        return plan_text(plan)
-    if stage == "kernel":
-        from lossdsl.plan.text import print_kernel
+        return plan_text(made.plan)
+    return "\n".join(print_kernel(program) for program in made.plan.programs)
 
-        return "\n".join(print_kernel(program) for program in plan.programs)
-    from lossdsl.backends.api import NotSupportedError
-    from lossdsl.backends.manager import BackendError, choose, function
 
-    try:
-        emitted = function(choose(registry.backends, backend).spec, "emit")(plan, source, registry)
-    except (BackendError, NotSupportedError) as error:
-        fail(str(error))
-    return "\n".join(emitted.imports) + "\n\n\n" + str(emitted.functions)
+def ast_text(source: Source) -> str:
+    """The syntax tree; for it neither plugins nor other losses are needed."""
+    from lossdsl.cli._trees import print_ast
+    from lossdsl.syntax.parse import parse
+
+    return print_ast(parse(source))
 
 
 def plan_text(plan: Plan) -> str:

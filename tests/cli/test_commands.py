@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lossdsl.cli._stages import STAGES
+from lossdsl.cli.dump import STAGES
 
 
 def test_list_shows_name_pack_and_a_line(run):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lossdsl.cli._stages import checked_loss, graph_of, joint_of
 from lossdsl.derive.formula import formulas, plain
 from lossdsl.ir.graph import Graph
 from lossdsl.ir.interpret import evaluate
+from lossdsl.pipeline import middle
 from lossdsl.plugins import discover
 from lossdsl.source.text import Source
 
@@ -42,13 +42,13 @@ def read_back(graph: Graph, output: str) -> Graph | None:
         kind = f": {leaf.type.kind}" if leaf.type.kind != "real" else ""
         inputs.append(f"input {leaf.name}{axes}{kind}")
     source = Source("<written>", "map written\nbatch N\n" + "\n".join(inputs) + f"\n{text}\nreturn {result}\n")
-    return graph_of(checked_loss(source, REGISTRY), REGISTRY)
+    return middle(source, REGISTRY).graph
 
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_formula_read_back_has_the_same_values(name: str):
     loss = REGISTRY.losses[f"std/{name}"]
-    graph = plain(joint_of(checked_loss(Source(loss.path, loss.read()), REGISTRY), REGISTRY), REGISTRY)
+    graph = plain(middle(Source(loss.path, loss.read()), REGISTRY).joint, REGISTRY)
     outputs = [output for output, _ in graph.outputs if output == "rows" or output.startswith("grad.")]
     compared = 0
     for output in outputs:
@@ -67,7 +67,7 @@ def test_precedence_is_written_where_it_is_needed():
     source = Source(
         "<a>", "loss a\ninput x[N], y[N]\nreturn (x - (y - x)) / (x * (y / 3)) - (-x)^2 * 2^(-y) + (x^2)^y\n"
     )
-    graph = plain(joint_of(checked_loss(source, REGISTRY), REGISTRY), REGISTRY)
+    graph = plain(middle(source, REGISTRY).joint, REGISTRY)
     leaves = {"x": np.array([0.3, 0.7]), "y": np.array([0.9, 0.2])}
     again = read_back(graph, "rows")
     assert again is not None
@@ -78,7 +78,7 @@ def test_precedence_is_written_where_it_is_needed():
 
 def test_the_gradient_of_cross_entropy_reads_like_the_one_in_a_book():
     loss = REGISTRY.losses["std/cross_entropy"]
-    graph = plain(joint_of(checked_loss(Source(loss.path, loss.read()), REGISTRY), REGISTRY), REGISTRY)
+    graph = plain(middle(Source(loss.path, loss.read()), REGISTRY).joint, REGISTRY)
     written = formulas(graph, ["grad.logits"])
     assert written.lets == (("t1[N, C]", "log_softmax[C](logits)"),)
     assert written.outputs == (("grad.logits", "if C == target then expm1(t1[target]) else exp(t1)"),)
