@@ -14,9 +14,7 @@ from lossdsl.cli._files import chosen_modes, discovered, fail, read_target, show
 
 @click.command("compile")
 @click.argument("file", metavar="FILE")
-@click.option(
-    "-o", "--output", "out", metavar="OUT", default="-", show_default=True, help="Where to write; - prints it."
-)
+@click.option("-o", "--output", "out", metavar="OUT", default="-", show_default=True, help="Where to write; - prints.")
 @click.option("--backend", default="auto", show_default=True, help="torch, triton, cpu, … or the best for the device.")
 @click.option("--device", default="cpu", show_default=True, help="For which `--backend auto` chooses.")
 @click.option("--standalone", is_flag=True, help="The module needs no lossdsl where it runs.")

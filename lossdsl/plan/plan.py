@@ -42,7 +42,7 @@ def plan(joint: JointGraph, registry: Registry, wanted: frozenset[str] | None = 
             program, reason = _program(graph, hints, kind, names, registry)
             programs.append(program)
             notes += [f"{kind}: composed of whole-array operations, since {reason}"] if reason else []
-    if groups["gradient"] and not any(leaf.name == "@weight" for leaf in graph.leaves):
+    if groups["value"] and groups["gradient"] and not any(leaf.name == "@weight" for leaf in graph.leaves):
         one, renamed = _with_one_seed(graph, hints, registry)
         program, reason = _program(one, renamed, "both", groups["value"] + groups["gradient"], registry)
         programs += [] if reason else [program]
