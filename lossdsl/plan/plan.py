@@ -27,6 +27,7 @@ def plan(joint: JointGraph, registry: Registry, wanted: frozenset[str] | None = 
     leaf's or output's, made distinct within the program.
     """
     graph, hints = expand(joint.graph, registry)
+    graph = replace(graph, leaves=joint.graph.leaves)  # arguments stay, read or not: callers count on their places
     groups: dict[str, list[str]] = {"value": [], "gradient": [], "second": []}
     for name, _ in graph.outputs:
         head, _, leaf = name.partition(".")
