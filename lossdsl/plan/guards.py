@@ -250,15 +250,28 @@ class Rebuild:
                 other = args[1] if truths[1] is None else args[0]
                 constant = args[0] if truths[1] is None else args[1]
                 return other if known == (node.op == "and") else constant
+            case "pick":
+                return self._picked(node, args)
             case "reduce" | "statistic" if len(args) == 2 and truths[1] is True:
                 args = args[:1]
         type_ = node.type
         if node.op in self.builder.registry.primitives:
             type_ = replace(type_, axes=frozenset().union(*(self.type(a).axes for a in args)))
-        elif reduced_axes(node) and node.op != "scatter":
-            axes = frozenset().union(*(self.type(a).axes for a in args)) - set(reduced_axes(node))
+        elif reduced_axes(node):
+            made = {str(node.attrs[0])} if node.op == "scatter" else set()
+            axes = frozenset().union(*(self.type(a).axes for a in args)) - set(reduced_axes(node)) | made
             type_ = replace(type_, axes=axes)
         return self.raw(node.op, args, type_, node.attrs)
+
+    def _picked(self, node: Node, args: list[int]) -> int:
+        """A pick along those of its axes that the source still has."""
+        source = self.type(args[0]).axes
+        pairs = [(str(a), i) for a, i in zip(node.attrs[0], args[1:], strict=True) if a in source]  # type: ignore[arg-type]
+        if not pairs:
+            return args[0]
+        axes = frozenset().union(*(self.type(i).axes for _, i in pairs)) | (source - {a for a, _ in pairs})
+        indices = [i for _, i in pairs]
+        return self.raw("pick", [args[0], *indices], replace(node.type, axes=axes), (tuple(a for a, _ in pairs),))
 
     def _truth(self, n: int) -> bool | None:
         node = self.builder.nodes[n]
