@@ -5,7 +5,6 @@ from __future__ import annotations
 from lossdsl.check.context import Context, Scope
 from lossdsl.check.terms import is_poison
 from lossdsl.check.typed import Term
-from lossdsl.check.types import base_axis
 from lossdsl.source.text import Span
 
 
@@ -14,10 +13,12 @@ def conditioned(cx: Context, scope: Scope, axes: tuple[str, ...], body: Term, sp
     if is_poison(body):
         return body
     masks = []
-    for axis, condition in scope.conditions:
+    for condition in scope.conditions:
         for a in axes:
-            if base_axis(a) == base_axis(axis):
-                here = condition if a == axis else cx.terms.pick(condition, [(axis, cx.terms.index(a, span))], span)
+            if condition.covers(a):
+                here = condition.mask
+                if a != condition.axis:
+                    here = cx.terms.pick(here, [(condition.axis, cx.terms.index(a, span))], span)
                 if here.type.axes <= body.type.axes:
                     masks.append(here)
     return cx.terms.where(body, masks, span) if masks else body
@@ -25,6 +26,6 @@ def conditioned(cx: Context, scope: Scope, axes: tuple[str, ...], body: Term, sp
 
 def extent(cx: Context, scope: Scope, axis: str, span: Span) -> Term:
     """The size of an axis; of a callee's conditioned batch axis, how many of its rows are there."""
-    masks = [m for a, m in scope.conditions if a == axis and axis in scope.batch]
+    masks = [c.mask for c in scope.conditions if c.axis == axis and axis in scope.batch]
     both = cx.terms.both(masks, span)
     return cx.terms.size(axis, span) if both is None else cx.terms.reduce("sum", (axis,), both, None, span)

@@ -25,6 +25,22 @@ class Function:
     scope: Scope
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Condition:
+    """`axis T where mask` of a callee: what it says of the axis that T stands for, and of copies of that.
+
+    `others` are what the callee's other axes stand for, which may be copies of the same axis.
+    """
+
+    axis: str
+    mask: Term
+    others: frozenset[str]
+
+    def covers(self, axis: str) -> bool:
+        """Whether it speaks of that axis."""
+        return axis == self.axis or (base_axis(axis) == base_axis(self.axis) and axis not in self.others)
+
+
 @dataclass(slots=True, eq=False)
 class Scope:
     """The names that an expression sees: values, functions and axes have separate spaces.
@@ -48,7 +64,7 @@ class Scope:
     orders: dict[str, Term] = field(default_factory=dict)  # axes declared by `axis K = …` in a callee
     later: dict[str, Span] = field(default_factory=dict)
     modes: dict[str, str] = field(default_factory=dict)
-    conditions: list[tuple[str, Term]] = field(default_factory=list)  # of a loss used as a function
+    conditions: list[Condition] = field(default_factory=list)  # of a loss used as a function
     site: Span | None = None
     title: str = ""
 

@@ -55,7 +55,7 @@ def call_def(cx: Context, scope: Scope, expr: ast.Call, function: Function) -> T
         tuple(id(inner.values[p.name]) for p in definition.parameters),
         tuple(sorted(inner.axes.items())),
         inner.batch,
-        tuple(id(m) for _, m in inner.conditions),
+        tuple(id(c) for c in inner.conditions),
         tuple(sorted(inner.modes.items())),
     )
     if key in cx.memo:

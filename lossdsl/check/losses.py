@@ -9,7 +9,7 @@ from lossdsl.check.bind import Actual, bind
 from lossdsl.check.body import outermost, statements
 from lossdsl.check.conditions import conditioned
 from lossdsl.check.constants import constant
-from lossdsl.check.context import Context, Scope
+from lossdsl.check.context import Condition, Context, Scope
 from lossdsl.check.defs import introduce
 from lossdsl.check.operators import need
 from lossdsl.check.terms import POISON, is_poison
@@ -57,7 +57,7 @@ def call_loss(cx: Context, scope: Scope, expr: ast.Call, file: LossFile) -> Term
             return cx.error(scope, "E0202", message, expr.function_span, "used here", f"run `lossdsl check {full}`")
     callee = cx.parsed[full]
     cx.dependencies[full] = sha256(text.encode()).hexdigest()
-    inner = Scope({}, {}, {}, (), conditions=[], site=scope.at(expr.span), title=f"`{name}`")
+    inner = Scope({}, {}, {}, (), conditions=list(scope.conditions), site=scope.at(expr.span), title=f"`{name}`")
     actual = _loss_arguments(cx, scope, expr, callee, inner)
     if actual is None or not bind(cx, scope, expr, callee, actual, inner):
         return POISON
@@ -67,6 +67,7 @@ def call_loss(cx: Context, scope: Scope, expr: ast.Call, file: LossFile) -> Term
         tuple(sorted(inner.axes.items())),
         scope.batch,
         tuple(sorted(inner.modes.items())),
+        tuple(id(c) for c in inner.conditions),
     )
     if key in cx.memo:
         return cx.memo[key]
@@ -270,5 +271,6 @@ def _callee_declarations(cx: Context, inner: Scope, callee: ast.LossDef) -> bool
                     return False
                 for axis in images or ():
                     if axis in mask.type.axes:
-                        inner.conditions.append((axis, mask))
+                        others = frozenset(x for xs in inner.axes.values() for x in xs if x != axis)
+                        inner.conditions.append(Condition(axis, mask, others))
     return True

@@ -127,3 +127,11 @@ def test_a_root_varies_along_the_axes_of_its_equation() -> None:
     got = rows(text, {"z": Z})
     assert got.shape == (5,)
     close(np.tanh(got[:, None] - Z).sum(1), np.zeros(5))
+
+
+def test_conditions_reach_the_losses_that_a_callee_calls() -> None:
+    r = np.where(Z > 1, -1.0, 1.0)
+    there = r >= 0
+    text = "input s[N, C]\ninput r[N, C]: fixed\nreturn masked_list(s, r) + 10 * plain_list(s)"
+    masked = np.log((np.exp(Z) * there).sum(1)) - (Z * there).sum(1) / there.sum(1)
+    close(rows(text, {"s": Z, "r": r}), masked + 10 * (np.log(np.exp(Z).sum(1)) - Z.mean(1)))
