@@ -38,7 +38,7 @@ class Compiled:
         self.operands += [s.name for s in signature.params]
         self.inputs = len(signature.inputs)
         self.indexed = any(s.kind.startswith("index ") for s in signature.inputs)
-        programs = {
+        self.programs = programs = {
             name: Program(signature, name, function, identity)
             for name, function in kernels.items()
         }
