@@ -1,0 +1,181 @@
+"""What `import lossdsl` offers."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import lossdsl
+from lossdsl.backends.manager import BackendError
+from lossdsl.packs.lookup import UnknownLossError
+from lossdsl.source.diagnostic import DiagnosticError
+
+F = torch.nn.functional
+MINE = """loss mine
+input x[N, C]
+input y[N]: index C
+input w[C] = 1
+param tau = 0.5 in (0, inf)
+param shape = tanh in {sigmoid, tanh}
+p = softmax(x / tau)
+entropy = -sum[C](p * log(p))
+right = argmax[C](x) == y
+output entropy, right
+return -log(p[y]) * w[y] + shape(tau)
+"""
+
+
+@pytest.fixture
+def batch():
+    return torch.randn(6, 5, dtype=torch.float64), torch.tensor([0, 1, 2, 3, -100, 4])
+
+
+def test_import_is_light():
+    code = (
+        "import sys, lossdsl\n"
+        "heavy = [m for m in sys.modules if m.split('.')[0] in ('torch', 'sympy', 'lark', 'pluggy', 'numpy')]\n"
+        "assert not heavy, heavy\nassert 'loss' in dir(lossdsl)\n"
+        "assert 'std/focal' in lossdsl.losses()\n"
+        "assert 'torch' not in sys.modules\n"
+        "import lossdsl.check.typed\n"
+        "assert callable(lossdsl.check), 'the function, not the package'\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_loss_of_the_library(batch):
+    z, y = batch
+    for name in ("cross_entropy", "std/cross_entropy"):
+        torch.testing.assert_close(lossdsl.loss(name)(z, y), F.cross_entropy(z, y))
+    torch.testing.assert_close(
+        lossdsl.loss("focal", gamma=0.0, reduction="sum")(z, y), F.cross_entropy(z, y, reduction="sum")
+    )
+
+
+def test_a_loss_from_a_path_and_from_text(batch, tmp_path: Path):
+    z, y = batch
+    path = tmp_path / "mine.loss"
+    path.write_text(MINE.replace("param shape = tanh in {sigmoid, tanh}\n", "").replace(" + shape(tau)", ""))
+    expected = F.cross_entropy(z / 0.25, y)
+    for target in (path, str(path), lossdsl.load(path), lossdsl.loads(path.read_text())):
+        torch.testing.assert_close(lossdsl.loss(target, tau=0.25)(z, y), expected)
+
+
+def test_twice_is_the_same_class():
+    assert type(lossdsl.loss("focal")) is type(lossdsl.loss("focal", gamma=3.0))
+
+
+def test_a_spec():
+    spec = lossdsl.load("focal")
+    assert [i.name for i in spec.inputs] == ["logits", "target", "alpha"]
+    assert [p.name for p in spec.params] == ["gamma"]
+    assert len(spec.claims) == 3
+    assert "logits" in spec.latex()
+    assert spec.latex().startswith("\\begin{aligned}")
+    assert "d loss / d logits" in spec.explain()
+    assert str(spec) == spec.text
+
+
+def test_an_artifact(tmp_path: Path, batch):
+    artifact = lossdsl.compile(lossdsl.load("focal"), backend="torch")
+    assert artifact.manifest["name"] == "focal"
+    assert artifact.manifest["backend"] == "torch"
+    artifact.write(tmp_path / "my_focal.py")
+    assert (tmp_path / "my_focal.py").read_text() == artifact.text
+    module = artifact.load()
+    torch.testing.assert_close(module.focal(*batch, gamma=1.0), module.Focal(gamma=1.0)(*batch), rtol=0, atol=0)
+    torch.testing.assert_close(module.focal(*batch, reduction="none"), module.Focal(reduction="none")(*batch))
+
+
+def test_what_is_wrong_with_a_call():
+    with pytest.raises(UnknownLossError, match="did you mean focal"):
+        lossdsl.loss("focl")
+    with pytest.raises(TypeError, match="focal has no param 'gama'; did you mean 'gamma'"):
+        lossdsl.loss("focal", gama=1.0)
+    with pytest.raises(BackendError, match="there is no backend 'troch'"):
+        lossdsl.loss("focal", backend="troch")
+    with pytest.raises(DiagnosticError, match="E0201"):
+        lossdsl.loads("loss a\ninput x[N]\nreturn y\n")
+    with pytest.raises(FileNotFoundError):
+        lossdsl.load("nowhere.loss")
+    with pytest.raises(ValueError, match=r"gamma = -1 is not in \[0, inf\)"):
+        lossdsl.loss("focal", gamma=-1.0)
+
+
+def test_check(tmp_path: Path):
+    path = tmp_path / "a.loss"
+    path.write_text("loss a\ninput x[N]\ninput unused[N]\nreturn y + z\n")
+    assert [d.code for d in lossdsl.check(path)] == ["E0201", "E0201"]
+    path.write_text("loss a\ninput x[N]\ninput unused[N]\nreturn x^2\n")
+    assert [d.severity for d in lossdsl.check(path)] == ["warning"]
+    assert lossdsl.check("focal") == ()
+
+
+def test_backends():
+    assert "torch" in lossdsl.backends()
+
+
+def test_copies_and_pickles_of_a_loss_in_memory(batch):
+    spec = lossdsl.loads(MINE)
+    loss = lossdsl.loss(spec, tau=0.3, shape="sigmoid", reduction="sum")
+    expected = loss(*batch)
+    for other in (copy.deepcopy(loss), copy.copy(loss), pickle.loads(pickle.dumps(loss))):
+        assert type(other) is type(loss)
+        torch.testing.assert_close(other(*batch), expected, rtol=0, atol=0)
+    code = (
+        "import pickle, sys, torch\nloss, z, y, expected = pickle.load(sys.stdin.buffer)\n"
+        "torch.testing.assert_close(loss(z, y), expected, rtol=0, atol=0)\n"
+    )
+    data = pickle.dumps((loss, *batch, expected))
+    subprocess.run([sys.executable, "-c", code], input=data, check=True)
+
+
+def test_modes_and_named_outputs(batch):
+    z, y = batch
+    values = {}
+    for mode in ("tanh", "sigmoid"):
+        loss, out = lossdsl.loss(lossdsl.loads(MINE), shape=mode)(z, y, aux=True)
+        values[mode] = loss
+        p = torch.softmax(z / 0.5, 1)
+        there = y != -100
+        torch.testing.assert_close(out["entropy"][there], -(p * p.log()).sum(1)[there])
+        assert out["right"].dtype == torch.bool
+        assert (out["right"] == (z.argmax(1) == y)).all()
+    half = torch.tensor(0.5, dtype=torch.float64)
+    torch.testing.assert_close(values["tanh"] - values["sigmoid"], half.tanh() - half.sigmoid())
+
+
+def test_names_that_python_has_words_for():
+    text = "loss x\ninput a[N]\nparam lambda = 2, γ = 3, train = 0\nreturn lambda * a + γ + train\n"
+    loss = lossdsl.loss(lossdsl.loads(text), **{"lambda": 5.0}, γ=1.0)
+    assert loss(torch.ones(2)) == 6.0
+    assert loss.lambda_ == 5.0
+    assert loss.gamma == 1.0
+    assert loss.training is True
+
+
+def test_gradients_reach_params_and_class_vectors(batch):
+    z, y = batch
+    text = MINE.replace("param shape = tanh in {sigmoid, tanh}\n", "").replace(" + shape(tau)", "")
+    loss = lossdsl.loss(lossdsl.loads(text))
+    z = z.clone().requires_grad_()
+    w = torch.rand(5, dtype=torch.float64, requires_grad=True)
+    tau = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+    f = lambda z, w, tau: loss(z, y, w, tau=tau)  # noqa: E731
+    assert torch.autograd.gradcheck(f, (z, w, tau))
+    assert torch.autograd.gradgradcheck(f, (z, w, tau))
+
+
+def test_data_parallel_copies_agree(batch):
+    z, y = batch
+    loss = lossdsl.loss("focal")
+    z = z.clone().requires_grad_()
+    whole = torch.autograd.grad(loss(z, y), z)[0]
+    parts = [torch.autograd.grad(copy.deepcopy(loss)(z[i::2], y[i::2], denominator=5 / 2), z)[0] for i in (0, 1)]
+    torch.testing.assert_close(sum(parts) / 2, whole)

@@ -1,0 +1,170 @@
+"""The text of generated modules: formatted, the same every time, and free of what a file may smuggle in."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lossdsl
+from lossdsl.artifacts.identifiers import ATTRIBUTES, arguments, class_name
+from lossdsl.artifacts.literals import Apply, docstring_text, literal, quoted
+from lossdsl.pipeline import build
+from lossdsl.plugins import discover
+from lossdsl.source.text import Source
+
+REGISTRY = discover()
+HOSTILE = '''loss {name}
+"""Ends early \'\'\' and \\ goes on: {{0}} %s \\N{{BULLET}} \\"
+import os; os.system("true")
+"quoted"""
+cite "a \\ b"
+input lambda[N, C], torch[N, C]: fixed
+input self[N]: index C
+param import = 1 in [0, inf)
+param value = 2, training = 0.5, reduction = 1, γ = 1, gamma = 2
+class = softmax(lambda * import + γ + gamma)[self]
+return -log(class) * value + reduction * training * mean[C](torch)
+'''
+
+
+def module_text(text: str, standalone: bool = False, name: str = "x.loss") -> str:
+    return build(Source(name, text), REGISTRY, "torch", standalone=standalone).artifact.text
+
+
+def ruff(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "ruff", *words], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The modules of all standard losses, and of some hostile ones."""
+    place = tmp_path_factory.mktemp("modules")
+    for full in lossdsl.losses():
+        file = REGISTRY.losses[full]
+        if file.pack == "std":
+            text = module_text(file.read(), name=file.path)
+            (place / f"{file.name}.py").write_text(text)
+    (place / "focal_standalone.py").write_text(module_text(REGISTRY.losses["std/focal"].read(), True))
+    for name in ("print", "value", "loss", "torch", "self"):
+        (place / f"hostile_{name}.py").write_text(module_text(HOSTILE.format(name=name)))
+        (place / f"hostile_{name}_standalone.py").write_text(module_text(HOSTILE.format(name=name), True))
+    return place
+
+
+def test_ruff_has_nothing_to_say(folder: Path) -> None:
+    found = ruff("check", "--isolated", str(folder))
+    assert found.returncode == 0, found.stdout
+    found = ruff("format", "--isolated", "--diff", str(folder))
+    assert found.returncode == 0, found.stdout
+
+
+def test_the_same_bytes_in_another_process(folder: Path) -> None:
+    code = (
+        "import sys\nfrom lossdsl.pipeline import build\nfrom lossdsl.plugins import discover\n"
+        "from lossdsl.source.text import Source\n"
+        "text = open(sys.argv[1]).read()\n"
+        "print(build(Source('/elsewhere/focal.loss', text), discover(), 'torch').artifact.text, end='')"
+    )
+    again = subprocess.run(
+        [sys.executable, "-c", code, REGISTRY.losses["std/focal"].path], capture_output=True, text=True, check=True
+    )
+    assert again.stdout == (folder / "focal.py").read_text()
+
+
+def test_nothing_of_a_docstring_becomes_code(folder: Path) -> None:
+    for path in folder.glob("hostile_*.py"):
+        tree = ast.parse(path.read_text())
+        assert not [
+            n
+            for n in ast.walk(tree)
+            if isinstance(n, ast.Name | ast.Attribute) and "os" in (getattr(n, "id", ""), getattr(n, "attr", ""))
+        ]
+        assert 'import os; os.system("true")' in (ast.get_docstring(tree) or "")
+
+
+def test_hostile_modules_run(folder: Path) -> None:
+    code = (
+        "import sys, torch\nsys.path.insert(0, sys.argv[1])\n"
+        "import hostile_print as m, hostile_print_standalone as s\n"
+        "z, t, y = torch.randn(3, 4), torch.randn(3, 4), torch.tensor([0, 3, 1])\n"
+        "p = torch.softmax(z + 1.0 + 2, 1)[range(3), y]\n"
+        "expected = (-torch.log(p) * 2 + 0.5 * t.mean(1)).mean()\n"
+        "for k in (m, s):\n"
+        "    [kind] = [c for c in vars(k).values() if isinstance(c, type) and c.__module__ == k.__name__\n"
+        "              and c.__name__.startswith('Print')]\n"
+        "    torch.testing.assert_close(kind()(z, t, y), expected)\n"
+        "    torch.testing.assert_close(kind()(z, t, y, gamma_=1.0, gamma=1.0), (expected * 0 + (-torch.log(\n"
+        "        torch.softmax(z, 1)[range(3), y]) * 2 + 0.5 * t.mean(1)).mean()))\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+def test_a_standalone_module_needs_nothing_of_lossdsl(folder: Path) -> None:
+    code = (
+        "import sys\nsys.modules['lossdsl'] = None\nsys.path.insert(0, sys.argv[1])\nimport focal_standalone, torch\n"
+        "z = torch.randn(3, 4, requires_grad=True)\nloss = focal_standalone.Focal(gamma=0.0)\n"
+        "y = torch.tensor([0, 1, 3])\n"
+        "torch.testing.assert_close(loss(z, y), torch.nn.functional.cross_entropy(z, y))\n"
+        "loss(z, y).backward()\nassert z.grad.abs().sum() > 0\n"
+        "torch.func.grad(lambda z: loss(z, y))(z.detach())\n"
+        "import pickle\npickle.loads(pickle.dumps(loss))\n"
+        "assert not [m for m in sys.modules if m.split('.')[0] in ('lark', 'pluggy')]\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+def test_importing_a_module_loads_nothing_of_the_compiler(folder: Path) -> None:
+    code = (
+        "import sys\nsys.path.insert(0, sys.argv[1])\nimport focal, torch\n"
+        "focal.Focal()(torch.randn(3, 4), torch.tensor([0, 1, 3]))\n"
+        "ours = [m for m in sys.modules if m.startswith('lossdsl.') and not m.startswith('lossdsl.runtime')]\n"
+        "assert not ours, ours\n"
+        "assert not [m for m in sys.modules if m.split('.')[0] in ('lark', 'pluggy', 'click')]\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+def test_the_header_says_where_it_comes_from(folder: Path) -> None:
+    head = (folder / "squentropy.py").read_text().split('"""')[0]
+    assert "# Generated from squentropy.loss" in head
+    assert "# lossdsl compile squentropy.loss -o squentropy.py --backend torch" in head
+    assert "# uses std/cross_entropy: sha256 " in head
+
+
+def test_attributes_are_those_of_a_module() -> None:
+    import torch
+
+    own = {name for name in dir(torch.nn.Module()) if not name.startswith("_")}
+    assert own <= ATTRIBUTES
+
+
+def test_names() -> None:
+    assert arguments(["γ", "gamma", "lambda", "self", "reduction", "x'", "train"]) == {
+        "γ": "gamma",
+        "gamma": "gamma_",
+        "lambda": "lambda_",
+        "self": "self_",
+        "reduction": "reduction_",
+        "x'": "x",
+        "train": "train_",
+    }
+    assert class_name("cross_entropy", ()) == "CrossEntropy"
+    assert class_name("loss", {"Loss"}) == "Loss_"
+    assert class_name("none", ()) == "None_"
+
+
+def test_literals_are_what_they_stand_for() -> None:
+    for text in ["", "a\"b'c", "\\", "\n\t\x00\x7f", "é∂𝛾\u202e", '"""', "'\"'"]:
+        assert ast.literal_eval(quoted(text)) == text
+        assert ast.literal_eval(f'"""{docstring_text(text + "!")}"""') is not None
+    value = (1, 2.5, float("inf"), True, None, ("a",), tuple("abcdefghijklmnopqrstuvwxyz"))
+    assert eval(literal(value), {"float": float}) == value
+    nested = Apply("f", (tuple(range(60)),), (("key", "x" * 100),))
+    assert eval(literal(nested), {"f": lambda a, key: (a, key)}) == (tuple(range(60)), "x" * 100)
