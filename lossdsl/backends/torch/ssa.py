@@ -113,8 +113,7 @@ class _Walk:
                 case Reduce():
                     self._reduce(s)
                 case Scatter():
-                    args = [self.argument(s.arg), self.argument(s.index)]
-                    self.add("scatter", "scatter", args, (s.axis, s.axes), (s.value,), s.origin)
+                    self._scatter(s)
                 case Pick():
                     places, args = self._places(s.index)
                     attrs = (s.axes, tuple(places))
@@ -226,6 +225,17 @@ class _Walk:
         if where is not None and masked:
             args.append(where)
         self.add("reduce", s.reduction, args, (s.axes,), s.values, s.origin, masked)
+
+    def _scatter(self, s: Scatter) -> None:
+        """Where the guards are false nothing is added, and the index may be wild."""
+        arg, index = self.argument(s.arg), self.refs[s.index]
+        where = self.conditions(s.axes, None)
+        if isinstance(where, Ref):
+            axes = {a for r in (arg, where) if isinstance(r, Ref) for a in self.ops[r.op].values[r.result].axes}
+            value = Value("held", tuple(a for a in self.program.axes if a in axes))
+            self.add("let", "select", [where, arg, Fraction(0)], (), (value,), s.origin)
+            arg = self.refs.pop("held")
+        self.add("scatter", "scatter", [arg, self._safe(index)], (s.axis, s.axes), (s.value,), s.origin)
 
     def _island(self, s: Island) -> None:
         if not s.body:
