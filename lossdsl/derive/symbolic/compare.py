@@ -47,8 +47,8 @@ def small_sizes(graph: Graph) -> dict[str, int]:
         rows = 3 if base in copied else 2 if graph.batch else 4
         sizes[axis] = rows if base in batch else 2 if base in ("D", "V") else 3
     for node in graph.nodes:
-        if node.op == "order":  # all of the ordered axis
-            source, target = str(node.attrs[0]), base_axis(str(node.attrs[1]))
+        if node.op in ("order", "eigvals", "eigvecs"):  # the new axis is as long as the one it is made from
+            source, target = str(node.attrs[0]), base_axis(str(node.attrs[1 if node.op == "order" else 2]))
             sizes.update({a: sizes[source] for a in graph.axes if base_axis(a) == target})
     return sizes
 

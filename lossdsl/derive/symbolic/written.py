@@ -168,6 +168,10 @@ class _Writer:
             case "inverse":
                 row, column = (place[str(a)] for a in node.attrs)
                 return self.matrix(node, place).inv()[row, column]
+            case "solve":
+                return self.solution(node, place)
+            case "eigvals":
+                return self.eigenvalue(node, place)
         if node.op in self.registry.primitives:
             return self.primitive(node, place)
         raise NotWrittenError(node.op)
@@ -232,6 +236,20 @@ class _Writer:
         row, column = (str(a) for a in node.attrs[:2])
         rows, columns = range(self.sizes[base_axis(row)]), range(self.sizes[base_axis(column)])
         return sympy.Matrix([[self.write(node.args[0], {**place, row: i, column: j}) for j in columns] for i in rows])
+
+    def solution(self, node: Node, place: Place) -> Any:
+        row, column = (str(a) for a in node.attrs)
+        right = [self.write(node.args[1], {**place, row: i}) for i in range(self.sizes[row])]
+        return self.matrix(node, place).LUsolve(sympy.Matrix(right))[place[column]]
+
+    def eigenvalue(self, node: Node, place: Place) -> Any:
+        """Of a symmetric matrix of 2 rows, in ascending order."""
+        matrix = self.matrix(node, place)
+        if matrix.shape != (2, 2):
+            raise NotWrittenError(f"eigvals of {matrix.rows} rows")
+        a, b, c, d = matrix
+        gap = sympy.sqrt((a - d) ** 2 + 4 * b * c)
+        return (a + d + (2 * place[str(node.attrs[2])] - 1) * gap) / 2
 
     # --- pointwise ----------------------------------------------------------------------------------------------------
 
