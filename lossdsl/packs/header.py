@@ -10,7 +10,8 @@ import re
 from dataclasses import dataclass
 
 _BLANK = re.compile(r"(?:\s+|#[^\n]*)*")
-_HEAD = re.compile(r"(loss|map)[ \t]+(\w+)(?:[ \t]+alias[ \t]+(\w+(?:[ \t]*,[ \t]*\w+)*))?")
+_HEAD = re.compile(r"(loss|map)[ \t]+(\w+)")
+_ALIAS = re.compile(r"alias[ \t]+(\w+(?:[ \t]*,[ \t]*\w+)*)")
 _DOC = re.compile(r'"""(.*?)"""|"([^"\n]*)"', re.DOTALL)
 _CITE = re.compile(r'cite[ \t]+"([^"\n]*)"')
 _TAGS = re.compile(r"tags[ \t]+(\w+(?:[ \t]*,[ \t]*\w+)*)")
@@ -43,6 +44,10 @@ def read_header(text: str) -> Header:
     if head is None:
         return Header("", "", (), "", (), ())
     at = _blank(text, head.end())
+    aliases = None
+    if match := _ALIAS.match(text, at):
+        aliases = match[1]
+        at = _blank(text, match.end())
     doc = ""
     if match := _DOC.match(text, at):
         doc = (match[1] if match[1] is not None else match[2]).strip()
@@ -52,7 +57,7 @@ def read_header(text: str) -> Header:
         cites.append(match[1])
         at = _blank(text, match.end())
     tags = _TAGS.match(text, at)
-    return Header(head[1], head[2], _names(head[3]), doc, tuple(cites), _names(tags[1] if tags else None))
+    return Header(head[1], head[2], _names(aliases), doc, tuple(cites), _names(tags[1] if tags else None))
 
 
 def _blank(text: str, at: int) -> int:

@@ -39,11 +39,12 @@ def buffer_name(name: str) -> str:
     return re.sub(r"\W", "_", ascii_name(name.replace("@", "")), flags=re.ASCII)
 
 
-def buffer_names(names: Iterable[str]) -> dict[str, str]:
-    """Distinct buffer names, in order: a second one that would be spelled alike gets a number."""
+def buffer_names(names: Iterable[str], taken: Iterable[str] = ()) -> dict[str, str]:
+    """Distinct buffer names, in order: one that is taken, or that would be spelled alike, gets a number."""
     found: dict[str, str] = {}
+    taken = set(taken)
     for name in names:
-        found[name] = distinct(buffer_name(name), set(found.values()))
+        found[name] = distinct(buffer_name(name), taken | set(found.values()))
     return found
 
 

@@ -56,14 +56,15 @@ def _program(
     graph: Graph, hints: dict[int, str], kind: str, names: Sequence[str], registry: Registry
 ) -> tuple[KernelProgram, str]:
     leaves = [leaf for leaf in graph.leaves if _takes(kind, leaf)]
-    named = buffer_names([*(leaf.name for leaf in leaves), *(_short(n) for n in names)])
+    named = buffer_names(leaf.name for leaf in leaves)
+    named_outputs = buffer_names((_short(n) for n in names), named.values())  # an input may be called weight, too
     inputs = {leaf.name: Buffer(named[leaf.name], leaf.axes, dtype_of(leaf.type.kind), _role(leaf)) for leaf in leaves}
     by_name = {leaf.name: leaf for leaf in graph.leaves}
     outputs = []
     for name in names:
         node = graph.output(name)
         axes, dtype = _shape(graph, by_name, name, node)
-        outputs.append(Output(Buffer(named[_short(name)], axes, dtype, "out"), node))
+        outputs.append(Output(Buffer(named_outputs[_short(name)], axes, dtype, "out"), node))
     body, scratch, reason = schedule(graph, outputs, inputs, registry, hints)
     buffers = (*inputs.values(), *(o.buffer for o in outputs), *scratch)
     return KernelProgram(f"{graph.name}.{kind}", graph.axes, buffers, body), reason

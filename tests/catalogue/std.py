@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.catalogue.golden import Row
+from tests.catalogue.golden import Row, as_bool, dot, plain, turned
 
 LABELS = {"labels": "target"}
 TABLE: dict[str, Row] = {
@@ -62,38 +62,52 @@ TABLE: dict[str, Row] = {
     "weighted_ce__torch": Row("weighted_cross_entropy", {**LABELS, "weight": "class_weight"}),
     "weighted_cross_entropy__torch": Row("weighted_cross_entropy"),
     "z_loss_ce__formula": Row("z_loss_ce"),
+    "stablemax_ce__official": Row("stablemax_ce"),
+    "mse_rescaled__formula_k5_M10": Row("mse_rescaled", {"M": "height"}),
+    "mse_onehot__formula": Row("mse_onehot", LABELS),
+    "binary_hinge__optax": Row("binary_hinge", how=as_bool("target")),
+    "asymmetric_multilabel__timm": Row(
+        "asymmetric_multilabel", {"clip": "shift"}, reduction="sum", how=as_bool("target")
+    ),
+    "multi_margin__torch_p1": Row("multi_margin"),
+    "multi_margin__torch_p2": Row("multi_margin"),
+    "weston_watkins__ldr_m1": Row("weston_watkins"),
+    "crammer_singer__optax": Row("crammer_singer"),
+    "crammer_singer__ldr_m1": Row("crammer_singer"),
+    "multiclass_perceptron__optax": Row("multiclass_perceptron"),
+    "focal_detached__apl_gamma0.5": Row("focal_detached"),
+    "focal_detached__apl_gamma2.0": Row("focal_detached"),
+    "truncated_gce__ldr_q0.7_k0.5": Row("truncated_gce"),
+    "truncated_gce__alanchou_state": Row(
+        "truncated_gce_state", how=lambda f, x: plain(f, x | {"weight": x["weight"][:, 0]})
+    ),
+    "reverse_cross_entropy__apl": Row("reverse_cross_entropy", {"A": "a", "clamp_p": "floor_p"}),
+    "normalized_focal__apl_gamma0.5": Row("normalized_focal"),
+    "normalized_focal__apl_gamma2.0": Row("normalized_focal"),
+    "normalized_generalized_cross_entropy__apl_q0.7": Row(
+        "normalized_generalized_cross_entropy", {"clamp_p": "floor_p"}
+    ),
+    "normalized_generalized_cross_entropy__apl_q0.2": Row(
+        "normalized_generalized_cross_entropy", {"clamp_p": "floor_p"}
+    ),
+    "normalized_mean_absolute_error__paper_formula": Row("normalized_mean_absolute_error"),
+    "normalized_reverse_cross_entropy__paper_formula": Row("normalized_reverse_cross_entropy"),
+    "nce_rce__apl": Row("nce_rce", params={"floor_p": 1e-7}),
+    "nce_mae__apl": Row("nce_mae"),
+    "nfl_rce__apl": Row("nfl_rce", params={"floor_p": 1e-7}),
+    "nfl_mae__apl": Row("nfl_mae"),
+    "nfl_nce__apl": Row("nfl_nce"),
+    "ngce_rce__apl": Row("ngce_rce", params={"floor_p": 1e-7}),
+    "ngce_mae__apl": Row("ngce_mae", params={"floor_p": 1e-7}),
+    "aul__ldr_a1.5_q0.9": Row("aul"),
+    "agce__ldr_a1_q2": Row("agce"),
+    "rll__formula_alpha0.1": Row("rll"),
+    "generalized_js__ldr_pi0.1": Row("generalized_js", leaves=("clamp",)),
 }
 
 MISSING: dict[str, str] = {  # names of the catalogue that have no file yet, and why
     "cross_entropy_exact": "to do",
     "kd_kl_exact": "to do",
-    "stablemax_ce": "to do",
-    "mse_rescaled": "to do",
-    "binary_hinge": "to do",
-    "asymmetric_multilabel": "to do",
-    "multi_margin": "to do",
-    "weston_watkins": "to do",
-    "crammer_singer": "to do",
-    "multiclass_perceptron": "to do",
-    "focal_detached": "to do",
-    "truncated_gce": "to do",
-    "reverse_cross_entropy": "to do",
-    "normalized_focal": "to do",
-    "normalized_generalized_cross_entropy": "to do",
-    "normalized_mean_absolute_error": "to do",
-    "normalized_reverse_cross_entropy": "to do",
-    "nce_rce": "to do",
-    "nce_mae": "to do",
-    "nfl_rce": "to do",
-    "nfl_mae": "to do",
-    "nfl_nce": "to do",
-    "ngce_rce": "to do",
-    "ngce_mae": "to do",
-    "dmi": "to do",
-    "aul": "to do",
-    "agce": "to do",
-    "rll": "to do",
-    "generalized_js": "to do",
     "linear_cross_entropy": "to do",
     "balanced_softmax": "to do",
     "balanced_mse_bmc": "to do",
@@ -167,7 +181,6 @@ MISSING: dict[str, str] = {  # names of the catalogue that have no file yet, and
     "poly1_focal": "to do",
     "poly_n_ce": "to do",
     "focal_ce": "to do",
-    "mse_onehot": "to do",
     "temperature_scaling_nll": "to do",
     "bce_with_logits": "to do",
     "expected_cost_loss": "to do",

@@ -9,7 +9,7 @@ from lossdsl.registry import LossFile
 
 def test_a_header_is_read_without_the_rest():
     header = read_header(
-        "# by hand\n\nloss poly1 alias poly_1, poly1_ce\n"
+        "# by hand\n\nloss poly1\nalias poly_1, poly1_ce\n"
         '"""Cross-entropy plus a term.\n\n  More of it.\n"""\n'
         'cite "Leng et al."  # 2022\ncite "Another"\n\ntags classification, imbalance\n\ninput (((\n'
     )
@@ -73,6 +73,6 @@ def test_a_name_like_nothing_gets_none():
 
 def test_an_alias_is_found(tmp_path):
     path = tmp_path / "focal.loss"
-    path.write_text("loss focal alias focal_ce\n")
+    path.write_text("loss focal\nalias focal_ce\n")
     known = {"std/focal": LossFile("std", "focal", str(path), "d 1")}
     assert find_loss(known, "focal_ce").name == "focal"
