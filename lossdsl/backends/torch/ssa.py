@@ -113,7 +113,12 @@ class _Walk:
                 case Reduce():
                     self._reduce(s)
                 case Scatter():
-                    self._scatter(s)
+                    args = [self.argument(s.arg), self._safe(self.refs[s.index])]
+                    guard = self.conditions(s.axes, None)
+                    if isinstance(guard, Ref):
+                        held = Value("put", (), "real")
+                        args[0] = self.made("select", [guard, args[0], Fraction(0)], held, s.origin)
+                    self.add("scatter", "scatter", args, (s.axis, s.axes), (s.value,), s.origin)
                 case Pick():
                     places, args = self._places(s.index)
                     attrs = (s.axes, tuple(places))
@@ -148,6 +153,16 @@ class _Walk:
         for i, v in enumerate(values):
             self.refs[v.name] = Ref(found, i)
 
+    def made(self, op: str, args: Sequence[Argument], value: Value, origin: Span | None) -> Ref:
+        """A pointwise operation that the program has not, of the axes of its operands."""
+        axes = {a for r in args if isinstance(r, Ref) for a in self.ops[r.op].values[r.result].axes}
+        value = replace(value, axes=tuple(a for a in self.program.axes if a in axes))
+        held = dict(self.refs)
+        self.add("let", op, args, (), (value,), origin)
+        ref = self.refs[value.name]
+        self.refs = held
+        return ref
+
     def _places(self, index: Sequence[str]) -> tuple[list[str], list[Argument]]:
         places: list[str] = []
         args: list[Argument] = []
@@ -168,13 +183,8 @@ class _Walk:
         self.guards = kept
         if not isinstance(guard, Ref):
             return index
-        value = replace(self.ops[index.op].values[index.result], axes=tuple(a for a in self.program.axes if a in axes))
-        held = self.refs.get(value.name)
-        self.add("let", "select", [guard, index, Fraction(0)], (), (value,), self.ops[index.op].origin)
-        made = self.refs.pop(value.name)
-        if held is not None:
-            self.refs[value.name] = held
-        return made
+        value = self.ops[index.op].values[index.result]
+        return self.made("select", [guard, index, Fraction(0)], value, self.ops[index.op].origin)
 
     def _load(self, s: Load) -> None:
         buffer = self.buffers[s.buffer]
@@ -191,10 +201,9 @@ class _Walk:
         """What was stored, read again: the value itself, at other places if need be."""
         value = stored.value
         if stored.where is not None or not isinstance(value, Ref):
-            held = Value("held", tuple(a for a in self.program.axes if a in stored.index), stored.buffer.dtype)
             where = True if stored.where is None else stored.where
-            self.add("let", "select", [where, value, stored.otherwise], (), (held,), s.origin)
-            value = self.refs.pop("held")
+            held = Value(s.value.name, (), stored.buffer.dtype)
+            value = self.made("select", [where, value, stored.otherwise], held, s.origin)
         if stored.index == tuple(places):
             self.refs[s.value.name] = value
         else:
@@ -212,11 +221,7 @@ class _Walk:
     def _both(self, x: Ref, y: Argument) -> Argument:
         if not isinstance(y, Ref):
             return x if y else y
-        order = self.program.axes
-        axes = {a for r in (x, y) for a in self.ops[r.op].values[r.result].axes}
-        value = Value("both", tuple(a for a in order if a in axes), "bool")
-        self.add("let", "and", [x, y], (), (value,), None)
-        return self.refs.pop("both")
+        return self.made("and", [x, y], Value("both", (), "bool"), None)
 
     def _reduce(self, s: Reduce) -> None:
         args = [self.argument(a) for a in s.args]
@@ -225,17 +230,6 @@ class _Walk:
         if where is not None and masked:
             args.append(where)
         self.add("reduce", s.reduction, args, (s.axes,), s.values, s.origin, masked)
-
-    def _scatter(self, s: Scatter) -> None:
-        """Where the guards are false nothing is added, and the index may be wild."""
-        arg, index = self.argument(s.arg), self.refs[s.index]
-        where = self.conditions(s.axes, None)
-        if isinstance(where, Ref):
-            axes = {a for r in (arg, where) if isinstance(r, Ref) for a in self.ops[r.op].values[r.result].axes}
-            value = Value("held", tuple(a for a in self.program.axes if a in axes))
-            self.add("let", "select", [where, arg, Fraction(0)], (), (value,), s.origin)
-            arg = self.refs.pop("held")
-        self.add("scatter", "scatter", [arg, self._safe(index)], (s.axis, s.axes), (s.value,), s.origin)
 
     def _island(self, s: Island) -> None:
         if not s.body:
