@@ -14,7 +14,7 @@ from fractions import Fraction
 from math import isfinite
 
 from lossdsl.check.types import Type
-from lossdsl.ir.builder import Builder
+from lossdsl.ir.builder import Builder, bound_axes
 from lossdsl.ir.graph import Graph, Node, Scalar
 from lossdsl.plan.expand import reachable
 from lossdsl.plan.kernel import Buffer
@@ -126,13 +126,16 @@ class _Fold:
 
     def __init__(self, graph: Graph, condition: int, answer: bool) -> None:
         self.graph = graph
+        self.axes = graph.nodes[condition].type.axes
         self.known: dict[int, Scalar | None] = {condition: answer}
 
     def value(self, root: int) -> Scalar | None:
         for n in reachable(self.graph.nodes, [root]):
             if n not in self.known:
                 node = self.graph.nodes[n]
-                self.known[n] = self._value(node, [self.known[a] for a in node.args])
+                args = [self.known[a] for a in node.args]
+                elsewhere = self.axes & bound_axes(node)  # other rows than the one that the condition is about
+                self.known[n] = None if elsewhere else self._value(node, args)
         return self.known[root]
 
     def _value(self, node: Node, args: list[Scalar | None]) -> Scalar | None:
@@ -199,6 +202,7 @@ class Rebuild:
         self.same: dict[int, int] = {}
         self.known_names: dict[int, str] = {}
         self.known: dict[int, int] = {}
+        self.about = graph.nodes[condition].type.axes if condition >= 0 else frozenset()
         if condition >= 0:
             self.known[condition] = self.raw("const", (), Type(kind="bool", interval=UNIT), (answer,))
 
@@ -228,9 +232,12 @@ class Rebuild:
             if n not in self.known:
                 node = self.graph.nodes[n]
                 args = [self.known[a] for a in node.args]
+                if node.op == "pick" and self.about & bound_axes(node):
+                    args[0] = self.plain(node.args[0])  # of another row than the one that the condition is about
                 over = reduced_axes(node)
-                if self.axis in over and not set(over) <= set().union(*(self.type(a).axes for a in args)):
-                    self.plain(n)  # a sum of ones over the rows that are there: of the choice, which varies with them
+                left = frozenset().union(*(self.type(a).axes for a in args))
+                if self.axis in over and not self.about | set(over) <= left:
+                    self.plain(n)  # a sum of ones would no longer stand in the loop: take the choice, which does
                     args = [self.same[a] for a in node.args]
                 self.known[n] = self._again(node, args)
         return self.known[root]
