@@ -14,6 +14,7 @@ from lossdsl.cli._files import Format, discovered, read_target, show
 from lossdsl.source.text import Source
 
 if TYPE_CHECKING:
+    from lossdsl.check.typed import CheckedLoss
     from lossdsl.ir.graph import Graph
     from lossdsl.registry import Registry
     from lossdsl.source.diagnostic import Diagnostic
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="A list of records for programs, one a file.")
 @click.option("--format", "form", type=click.Choice(["terminal", "github"]), default="terminal", show_default=True)
 @click.option("--strict", is_flag=True, help="Warnings too make a file wrong.")
-def command(files: tuple[str, ...], syntax: bool, as_json: bool, form: Format, strict: bool) -> None:
+@click.option("--prove", is_flag=True, help="Let sympy prove the derived gradient too: up to 20 s a file.")
+def command(files: tuple[str, ...], syntax: bool, as_json: bool, form: Format, strict: bool, prove: bool) -> None:
     """Check FILES (paths, names of losses, or `-`) and run their examples.
 
     Exits with 1 if a file is wrong. Every error of a file is reported in one run.
@@ -34,7 +36,7 @@ def command(files: tuple[str, ...], syntax: bool, as_json: bool, form: Format, s
     records = []
     for file in files:
         source = read_target(file, registry)
-        record, diagnostics = _syntax(source) if registry is None else _whole(source, registry)
+        record, diagnostics = _syntax(source) if registry is None else _whole(source, registry, prove)
         record["ok"] = not any(d.severity == "error" or (strict and d.severity == "warning") for d in diagnostics)
         records.append(record)
         if as_json:
@@ -61,8 +63,8 @@ def _syntax(source: Source) -> tuple[dict[str, Any], list[Diagnostic]]:
     return {"file": source.name, "name": loss.name}, []
 
 
-def _whole(source: Source, registry: Registry) -> tuple[dict[str, Any], list[Diagnostic]]:
-    """Everything up to the gradient, then the examples."""
+def _whole(source: Source, registry: Registry, prove: bool) -> tuple[dict[str, Any], list[Diagnostic]]:
+    """Everything up to the gradient, then the examples, then the proof of the gradient."""
     from lossdsl.derive.examples import run_examples
     from lossdsl.pipeline import middle
     from lossdsl.source.diagnostic import DiagnosticError
@@ -78,8 +80,23 @@ def _whole(source: Source, registry: Registry) -> tuple[dict[str, Any], list[Dia
         results = run_examples(made.checked, registry, lowered)
     except DiagnosticError as error:
         return record, list(error.diagnostics)
+    if prove:
+        record["gradient"] = _proof(made.checked, registry)
     record["examples"] = [{"expected": r.expected, "got": r.got, "ok": r.ok} for r in results]
     return record, [*made.checked.warnings, *(r.problem for r in results if r.problem is not None)]
+
+
+def _proof(checked: CheckedLoss, registry: Registry) -> dict[str, Any]:
+    """What became of the proof. A wrong gradient is no mistake of the file's."""
+    from dataclasses import asdict
+
+    from lossdsl.derive.prove import prove_gradient
+    from lossdsl.source.diagnostic import InternalError
+
+    proof = prove_gradient(checked, registry)
+    if proof.status == "refuted":
+        raise InternalError(f"the gradient of {checked.name} is wrong: {proof.detail}")
+    return {**asdict(proof), "text": str(proof)}
 
 
 def _in_words(source: Source, record: dict[str, Any], diagnostics: list[Diagnostic]) -> str:
@@ -89,6 +106,8 @@ def _in_words(source: Source, record: dict[str, Any], diagnostics: list[Diagnost
         (sum(example["ok"] for example in record.get("examples", ())), "example holds"),
     ]
     parts = [_plural(n, noun) for n, noun in counts if n]
+    if "gradient" in record:
+        parts.append(f"gradient {record['gradient']['text']}")
     return f"{source.name}: {'ok' if record['ok'] else 'wrong'}" + (f", {', '.join(parts)}" if parts else "")
 
 

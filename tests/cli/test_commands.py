@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from lossdsl.cli.dump import STAGES
+from lossdsl.derive.prove import Proof
+from lossdsl.source.diagnostic import InternalError
 
 
 def test_list_shows_name_pack_and_a_line(run):
@@ -129,6 +131,16 @@ def test_check_for_programs(run, right, wrong):
     assert good["name"] == "half"
     assert good["examples"] == [{"expected": "1.5", "got": "1.5", "ok": True}]
     assert [(d["line"], d["severity"]) for d in bad["diagnostics"]] == [(3, "error"), (3, "error")]
+
+
+def test_check_proves_the_gradient(run, right, monkeypatch):
+    assert run("check", "--prove", right).stdout == f"{right}: ok, 1 example holds, gradient proved\n"
+    [record] = json.loads(run("check", "--prove", "--json", right).stdout)
+    assert record["gradient"] == {"status": "proved", "points": 3, "detail": "", "text": "proved"}
+    wrong = Proof("refuted", 0, "grad.x[0] is derived as 1, but is 2 at x = [1]")
+    monkeypatch.setattr("lossdsl.derive.prove.prove_gradient", lambda *_: wrong)
+    with pytest.raises(InternalError, match=r"grad.x\[0\] is derived as 1, but is 2"):  # no mistake of the file's
+        run("check", "--prove", right)
 
 
 def test_check_for_github(run, wrong):
