@@ -20,7 +20,7 @@ BUDGETS = {
     "catalogue": 180,
     "check": 60,
     "cli": 120,
-    "derive": 150,
+    "derive": 180,
     "examples": 120,
     "ir": 60,
     "kernel": 30,

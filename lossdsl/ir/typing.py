@@ -47,7 +47,7 @@ def infer(builder: Builder, op: str, args: tuple[int, ...], attrs: tuple[Attr, .
             interval = NONPOSITIVE if len(args) == 1 else REALS  # a masked entry may exceed the others' log-sum
             return Type(axes, "real", interval)
         case "cumsum":
-            return Type(axes, join_kinds("int", types[0].kind), REALS)
+            return Type(axes | {str(attrs[0])}, join_kinds("int", types[0].kind), REALS)  # it counts up, even of ones
         case "order":
             source, target = str(attrs[0]), str(attrs[1])
             return Type(axes - {source} | {target}, index_kind(source), NONNEGATIVE)

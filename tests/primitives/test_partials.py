@@ -10,7 +10,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from lossdsl.derive.symbolic import prove_partials, table_text
+from lossdsl.derive.symbolic.partials import prove_partials
+from lossdsl.derive.symbolic.table import table_text
 from lossdsl.primitives import table
 from lossdsl.primitives.scan import declared_primitives, load_primitives
 from tests.primitives.numbers import floor_namespace, mpmath_namespace

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from lossdsl.backends.api import NotSupportedError, Operand
+from lossdsl.backends.api import Operand
 
 INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">"}
 INFIX |= {"ge": ">=", "and": "&&", "or": "||"}
@@ -132,6 +132,11 @@ def identifier(name: str) -> str:
     return plain + "_" if plain in _KEYWORDS or plain in CALLS.values() or plain.startswith("_") else plain
 
 
+def helper_name(op: str) -> str:
+    """The function of a primitive that the prelude doesn't spell."""
+    return f"op_{re.sub(r'[^a-zA-Z0-9]', '_', op)}"
+
+
 def constant(x: Any, dtype: str) -> Term:
     """A number of the program as a literal of this dtype ("number": whole where it is)."""
     if isinstance(x, bool):
@@ -189,8 +194,7 @@ def expression(op: str, args: Sequence[Operand], names: Names, dtype: str) -> st
         return f"{real(terms[0])} / {real(terms[1])}"
     if op == "neg":
         return f"-{terms[0].text if whole else real(terms[0])}"
-    if op not in CALLS:
-        raise NotSupportedError(f"the primitive {op!r}")
+    whole = whole and op in CALLS
     spelled = [f"(long){t.text}" if whole else real(t) for t in terms]
-    call = f"{CALLS[op]}({', '.join(spelled)})"
+    call = f"{CALLS.get(op) or helper_name(op)}({', '.join(spelled)})"
     return f"(long){call}" if dtype == "int" and not whole else call

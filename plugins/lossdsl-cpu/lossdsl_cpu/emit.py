@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import keyword
+from collections.abc import Mapping
+from typing import Any
 
 from lossdsl.backends.api import Availability, Buffer, Emitted, KernelProgram, Plan
+from lossdsl.registry import Registry
 from lossdsl_cpu.build import CompilerError, compiler, version
 from lossdsl_cpu.cxx import identifier
 from lossdsl_cpu.source import source, tensors
@@ -21,11 +24,15 @@ def probe() -> Availability:
         return Availability(False, str(error))
 
 
-def emit(plan: Plan) -> Emitted:
-    """Functions that run the plan's programs as C++; NotSupportedError for what has no C++ here."""
+def emit(plan: Plan, registry: Registry | None = None) -> Emitted:
+    """Functions that run the plan's programs as C++; NotSupportedError for what has no C++ here.
+
+    `registry` has the primitives of plugins, which are printed from their records.
+    """
+    records = {} if registry is None else registry.primitives
     return Emitted(
         imports=("import torch", "from lossdsl_cpu.load import Kernel, fresh, on_cpu", "from torch import Tensor"),
-        functions="\n\n".join(function(p) for p in plan.programs),
+        functions="\n\n".join(function(p, records) for p in plan.programs),
         runtime=tuple(f"lossdsl_cpu.{name}" for name in RUNTIME),
     )
 
@@ -43,7 +50,7 @@ def like(program: KernelProgram, b: Buffer) -> int | str:
     return ins.index(source_name) if "." in b.name and real is not None and b.dtype == "real" else b.dtype
 
 
-def function(program: KernelProgram) -> str:
+def function(program: KernelProgram, records: Mapping[str, Any]) -> str:
     """The Python function of a program, and before it the kernel that it calls."""
     kind = program.name.rpartition(".")[2]
     kernel = f"_{kind.upper()}"
@@ -91,7 +98,7 @@ def function(program: KernelProgram) -> str:
     lines.append("    )")
     lines.append(f"    return ({', '.join(names[b.name] for b in outs)}{',' if len(outs) == 1 else ''})")
     reals = tuple(i for i, b in enumerate(ins) if b.role == "in" and b.dtype == "real")
-    head = [f"{kernel} = Kernel(", f'    r"""\n{source(program)}""",']
+    head = [f"{kernel} = Kernel(", f'    r"""\n{source(program, records)}""",']
     head.append(f"    args={tuple(identifier(b.name) for b in ins)!r},")
     head.append(f"    reals={reals!r},")
     head.append(f"    outs={tuple((identifier(b.name), like(program, b)) for b in outs)!r},")

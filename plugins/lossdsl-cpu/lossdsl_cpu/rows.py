@@ -80,7 +80,7 @@ class Rows:
         return [s for s in self.items if isinstance(s, Sweep)]
 
 
-def rows_of(program: KernelProgram, loop: Loop) -> Rows | None:
+def rows_of(program: KernelProgram, loop: Loop, costly: frozenset[str] = frozenset(COSTLY)) -> Rows | None:
     """The loop as rows with sweeps, or None where it has another form (deeper nests, sums over rows, picks)."""
     axes, head, guard = [loop.axis], list(loop.head), loop.guard
     body: Sequence[Stmt] = loop.body
@@ -110,7 +110,7 @@ def rows_of(program: KernelProgram, loop: Loop) -> Rows | None:
         if isinstance(item, Sweep) and not all(_of_sweep(x, axes, item.axis) for x in item.body):
             return None
     rows = Rows(tuple(axes), [s for s in head if isinstance(s, Let | Load | Store)], guard, items)
-    share(program, rows)
+    share(program, rows, costly)
     views: dict[str, str] = {}
     for sweep in rows.sweeps:
         for name in viewed(program, rows, sweep):
@@ -179,6 +179,7 @@ class _Numbering:
     """Keys as small numbers: equal numbers are values computed alike. `fixed` are buffers that nothing writes."""
 
     fixed: frozenset[str]
+    costly_ops: frozenset[str]
     table: dict[Key, int] = field(default_factory=dict)
     made_of: list[Key] = field(default_factory=list)
     of: dict[str, int] = field(default_factory=dict)
@@ -201,7 +202,7 @@ class _Numbering:
         if isinstance(s, Let):
             args = [self.key(a) for a in s.args]
             k = self.intern((s.op, s.attrs, *args))
-            if s.op in COSTLY or any(a in self.costly for a in args):
+            if s.op in self.costly_ops or any(a in self.costly for a in args):
                 self.costly.add(k)
         else:
             changes = () if s.buffer in self.fixed else (s.value.name,)
@@ -252,9 +253,10 @@ class _Sharing:
         return None if total is None or total[0] != inner[2] else (total[1], total[2])
 
 
-def share(program: KernelProgram, rows: Rows) -> None:
+def share(program: KernelProgram, rows: Rows, costly: frozenset[str]) -> None:
     """Fill what each sweep prints, keeps and takes over."""
-    sharing = _Sharing(_Numbering(frozenset(b.name for b in program.buffers if b.role in ("in", "param"))))
+    fixed = frozenset(b.name for b in program.buffers if b.role in ("in", "param"))
+    sharing = _Sharing(_Numbering(fixed, costly))
     numbers = sharing.numbers
     for item in (*rows.head, *rows.items):
         if isinstance(item, Let | Load):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from lossdsl.backends.api import Buffer, KernelProgram, Let, Load, Loop, Reduce, Store
 from lossdsl_cpu.cxx import identifier
+from lossdsl_cpu.expanded import costly, helpers, primitives_of
 from lossdsl_cpu.layout import print_rows
 from lossdsl_cpu.nest import Nest, block, count, extent, subtree
 from lossdsl_cpu.rows import rows_of
@@ -35,18 +37,21 @@ def read(loop: Loop) -> Iterator[str]:
                 yield from (a for a in (s.value, s.where, *s.index) if isinstance(a, str))
 
 
-def rows(nest: Nest, loop: Loop) -> bool:
+def rows(nest: Nest, loop: Loop, costly_ops: frozenset[str]) -> bool:
     """Print an outermost loop by tiles of rows, if it has that form."""
-    found = rows_of(nest.program, loop)
+    found = rows_of(nest.program, loop, costly_ops)
     if found is None or any(found.axes[-1] in nest.arrays[x].axes for x in read(loop) if x in nest.arrays):
         return False
     print_rows(nest, found)
     return True
 
 
-def source(program: KernelProgram) -> str:
-    """The C++ text after the prelude; macros R_T and T_<buffer> name its types."""
-    lines = ["namespace own {", "typedef R_T R;", "", "struct Call {"]
+def source(program: KernelProgram, records: Mapping[str, Any]) -> str:
+    """The C++ text after the prelude; macros R_T and T_<buffer> name its types. `records` are the primitives, for those
+    that the prelude doesn't spell."""
+    own = helpers(program, records).splitlines()
+    costly_ops = frozenset(op for op in primitives_of(program.body) if costly(op, records))
+    lines = ["namespace own {", *own, "typedef R_T R;", "", "struct Call {"]
     for axis in program.axes:
         lines.append(f"  long {extent(axis)};")
     for b in tensors(program):
@@ -79,6 +84,6 @@ def source(program: KernelProgram) -> str:
             lines.append(f"  k.{identifier(b.name)} = arena.raw<{kind}>({count(b.axes)});")
             for j, axis in enumerate(b.axes):
                 lines.append(f"  k.{identifier(b.name)}_{identifier(axis)} = {count(b.axes[j + 1 :])};")
-    nest = Nest(program, rows=rows)
+    nest = Nest(program, rows=lambda nest, loop: rows(nest, loop, costly_ops))
     block(nest, program.body)
     return "\n".join([*lines, *nest.lines, "}", "}  // namespace own"]) + "\n"

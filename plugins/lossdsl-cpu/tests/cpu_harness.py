@@ -28,9 +28,9 @@ def program(name: str) -> KernelProgram:
     return parse_kernel((PROGRAMS / f"{name}.kernel").read_text(encoding="utf-8"))
 
 
-def compiled(p: KernelProgram) -> Callable[..., tuple[Tensor, ...]]:
+def compiled(p: KernelProgram, registry: Registry | None = None) -> Callable[..., tuple[Tensor, ...]]:
     """The emitted function of a program, imported from a file as a user's would be."""
-    emitted = emit(Plan((p,)))
+    emitted = emit(Plan((p,)), registry)
     text = "\n".join(emitted.imports) + "\n\n" + emitted.functions
     name = "emitted_" + hashlib.sha256(text.encode()).hexdigest()[:16]
     path = Path(tempfile.mkdtemp()) / f"{name}.py"

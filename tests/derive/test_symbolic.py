@@ -1,0 +1,186 @@
+"""Gradients against sympy's derivative of the whole loss, written out at a small size: elementwise, to 40 digits."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lossdsl.check.check import check
+from lossdsl.check.typed import CheckedLoss
+from lossdsl.derive.derive import derive
+from lossdsl.derive.prove import Proof, prove, prove_gradient, prove_graph
+from lossdsl.derive.symbolic.compare import compare, draw, small_sizes
+from lossdsl.derive.symbolic.written import NotWrittenError, to_sympy
+from lossdsl.derive.transport import from_json, to_json
+from lossdsl.ir.graph import Graph, JointGraph
+from lossdsl.ir.lower import lower
+from lossdsl.plugins import discover
+from lossdsl.registry import Registry
+from lossdsl.source.text import Source
+from lossdsl.syntax import parse
+
+ROOT = Path(__file__).parents[2]
+PACK = sorted((ROOT / "lossdsl/packs/std").glob("*.loss"))
+CASES = sorted((ROOT / "tests/check/cases").glob("*.loss"))
+
+
+def checked(text: str, name: str = "test.loss") -> CheckedLoss:
+    source = Source(name, text)
+    return check(parse(source), source, discover())
+
+
+@cache
+def graphs_of(path: Path) -> tuple[Graph, JointGraph]:
+    graph = lower(checked(path.read_text(), path.name), discover())
+    return graph, derive(graph, discover())
+
+
+@pytest.mark.parametrize("seed", [1, 2], ids=["generic", "ignored_row"])
+@pytest.mark.parametrize("path", PACK, ids=lambda p: p.stem)
+def test_the_pack(path: Path, seed: int) -> None:
+    assert compare(*graphs_of(path), discover(), seed) == []
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
+def test_the_cases(path: Path) -> None:
+    assert compare(*graphs_of(path), discover(), 1) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "tanh(x) * sigmoid(y)",
+        "erf(x) + atan(y)",
+        "lgamma(exp(x)) - digamma(exp(y))",
+        "acos(tanh(x)) * asin(tanh(y))",
+        "exp(-abs(x - y)) * sign(x)",
+        "mod(x, 3) * floor(y)",
+        "clip(x, -1, y) + max(x, y, 0) - min(x, y)",
+        "sqrt(softplus(x)) / (1 + relu(y))",
+        "exp(x)^y + exp(y)^(-2)",
+        "sin(x) * cos(y) + tan(tanh(x))",
+        "log1p(exp(x)) + expm1(y) + logaddexp(x, y)",
+    ],
+)
+def test_primitives_through_the_reverse_pass(body: str) -> None:
+    text = f"loss t\ninput x[N]\ninput y[N]\nreturn {body}\n"
+    graph = lower(checked(text), discover())
+    for seed in (1, 3):
+        assert compare(graph, derive(graph, discover()), discover(), seed) == []
+
+
+@pytest.mark.parametrize("path", PACK, ids=lambda p: p.stem)
+def test_every_wrong_entry_is_seen(path: Path) -> None:
+    """A JointGraph with the sign of one gradient turned: the comparison must be able to fail, for every loss."""
+    graph, joint = graphs_of(path)
+    for name, n in joint.graph.outputs:
+        if name.startswith("grad.") and joint.graph.nodes[n].op != "const":
+            g = joint.graph
+            turned = replace(g.nodes[n], op="neg", args=(n,), attrs=())
+            outputs = tuple((k, len(g.nodes) if k == name else m) for k, m in g.outputs)
+            planted = JointGraph(replace(g, nodes=(*g.nodes, turned), outputs=outputs))
+            wrong = compare(graph, planted, discover(), 1)
+            assert {w.entry.partition("[")[0] for w in wrong} == {name}
+            break
+
+
+def test_a_wrong_partial_derivative_is_seen() -> None:
+    """Planted in a record: sigmoid' a millionth too large. The whole gradient no longer holds."""
+    base = discover()
+    sigmoid = replace(base.primitives["sigmoid"], partials=lambda f, x: (f.sigmoid(x) * f.sigmoid(-x) * 1.000001,))
+    planted = Registry({**base.primitives, "sigmoid": sigmoid}, base.reductions)
+    graph = lower(checked("loss t\ninput x[N]\nreturn sigmoid(x)\n"), base)
+    assert compare(graph, derive(graph, base), base, 1) == []
+    (first, second) = compare(graph, derive(graph, planted), base, 1)
+    assert first.entry == "grad.x[0]"
+    assert second.entry == "grad.x[1]"
+    assert float(first.derived) / float(first.sympy) == pytest.approx(1.000001, rel=1e-9)
+
+
+SYMMETRIC = "x[D, D'] + x[D -> D', D' -> D]"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"logdet[D, D']({SYMMETRIC} + 9 * (D == D'))",
+        "sum[D'](solve[D, D'](x + 3 * (D == D'), y)^2)",
+        "max[D](x) * prod[D'](y[D -> D']) + sum[D, D'](cumsum[D](x^3))",
+        "root(t in [-30, 30]: t + sinh_like)",
+    ],
+)
+def test_operations_through_the_reverse_pass(body: str) -> None:
+    body = body.replace("sinh_like", "exp(t) - exp(-t) - sum[D, D'](x) - sum[D](y)")
+    text = f"loss t\ninput x[N, D, D']\ninput y[N, D]\nreturn {body}\n"
+    graph = lower(checked(text.replace("x[D, D']", "x").replace("max[D](x)", "max[D](y)")), discover())
+    joint = derive(graph, discover())
+    for seed in (1, 3):
+        assert compare(graph, joint, discover(), seed) == []
+
+
+def test_eigenvalues_are_written_in_ascending_order() -> None:
+    text = "loss t\ninput x[N, D, D']\nreturn sum[K]((K + 1) * eigvals[D, D' -> K](x + x[D -> D', D' -> D]))\n"
+    graph = lower(checked(text), discover())
+    sizes = small_sizes(graph)
+    leaves = draw(graph, sizes, 1)
+    written = to_sympy(graph, discover(), leaves, sizes, ["rows"])
+    x = np.vectorize(float, otypes=[float])(leaves["x"])
+    for n in range(sizes["N"]):
+        low, high = np.linalg.eigvalsh(x[n] + x[n].T)
+        value = written.outputs["rows"][n,].subs(written.point)
+        assert float(value) == pytest.approx(low + 2 * high, rel=1e-13)
+
+
+def test_what_can_not_be_written_out_is_named() -> None:
+    text = "loss t\ninput x[N, T, T']\nreturn sum[K](eigvals[T, T' -> K](x + x[T -> T', T' -> T]))\n"
+    graph = lower(checked(text), discover())
+    with pytest.raises(NotWrittenError, match="eigvals of 3 rows"):
+        compare(graph, derive(graph, discover()), discover(), 1)
+
+
+@pytest.mark.parametrize("path", [*PACK, *CASES], ids=lambda p: p.stem)
+def test_graphs_travel_as_json(path: Path) -> None:
+    graph, joint = graphs_of(path)
+    for g in (graph, joint.graph):
+        bare = replace(g, nodes=tuple(replace(n, origin=None) for n in g.nodes))
+        assert from_json(json.loads(json.dumps(to_json(g)))) == bare
+
+
+# --- in a child process -----------------------------------------------------------------------------------------------
+
+
+def test_a_proof() -> None:
+    proof = prove_gradient(checked((ROOT / "lossdsl/packs/std/cross_entropy.loss").read_text()), discover())
+    assert str(proof) == "proved"
+    assert proof.points == 3
+
+
+def test_a_refutation_has_its_counterexample() -> None:
+    graph, joint = graphs_of(ROOT / "lossdsl/packs/std/mean_absolute_error.loss")
+    n = joint.graph.output("grad.logits")
+    node = joint.graph.nodes[n]
+    assert node.op == "select"
+    nodes = list(joint.graph.nodes)
+    nodes[n] = replace(node, args=(node.args[0], node.args[2], node.args[1]))
+    proof = prove_graph(graph, JointGraph(replace(joint.graph, nodes=tuple(nodes))), discover())
+    assert proof.status == "refuted"
+    assert "grad.logits[0, 0] is derived as" in proof.detail
+    assert "target = [" in proof.detail
+
+
+def test_time_and_memory_are_bounded() -> None:
+    graph, joint = graphs_of(ROOT / "tests/check/cases/nt_xent.loss")
+    assert prove_graph(graph, joint, discover(), timeout=0.01) == Proof("timeout")
+    assert prove_graph(graph, joint, discover(), timeout=30, memory=2**26) == Proof("timeout")
+
+
+def test_what_was_found_in_time_is_kept() -> None:
+    """The child's lines, each better than the one before."""
+    graph, joint = graphs_of(ROOT / "lossdsl/packs/std/bce.loss")
+    request = {"graph": to_json(graph), "joint": to_json(joint.graph), "defaults": {}, "points": 2}
+    assert [str(p) for p in prove(request)] == ["held at 1 point", "held at 2 points", "proved"]
