@@ -130,7 +130,7 @@ def _join(text: str, rows: list[_Row], problems: list[Diagnostic]) -> Iterator[L
     first, end = 0, len(rows)
     while first < len(rows):
         last, depth = first, _depth(rows[first], 0)
-        while last + 1 < min(len(rows), end) and (depth > 0 or _goes_on(text, rows[last], rows[last + 1])):
+        while last + 1 < min(len(rows), end) and (depth > 0 or _goes_on(text, rows[first], rows[last], rows[last + 1])):
             last += 1
             depth = _depth(rows[last], depth)
         if depth > 0:
@@ -154,14 +154,18 @@ def _depth(row: _Row, depth: int) -> int:
     return depth
 
 
-def _goes_on(text: str, row: _Row, following: _Row) -> bool:
+def _goes_on(text: str, first: _Row, row: _Row, following: _Row) -> bool:
     if text.startswith('"', following.code_start):
         return False
     if _GOES_ON_BEFORE.match(text, following.code_start):
         return True
-    return _GOES_ON_AFTER.search(text, max(row.code_start, row.end - 12), row.end) is not None and not _STARTS.match(
-        text, following.code_start
-    )
+    open_end = _GOES_ON_AFTER.search(text, max(row.code_start, row.end - 12), row.end)
+    if open_end is None:
+        return False
+    # `param a = 1,` and `example x = [1],` go on with a name and `=`: only after other signs is that a new statement.
+    listed = open_end.group().startswith(",") and _first_word(text, first) in ("param", "example")
+    starts = _STARTS.match(text, following.code_start)
+    return starts is None or (listed and starts.group().endswith("="))
 
 
 def _give_up(text: str, rows: list[_Row], first: int, last: int) -> int:

@@ -160,3 +160,11 @@ def test_spans_cover_the_text() -> None:
     assert text[product.op_span.start : product.op_span.end] == "*"
     assert text[product.right.span.start : product.right.span.end] == "exp(x')"
     assert text[product.right.function_span.start : product.right.function_span.end] == "exp"
+
+
+def test_lists_of_named_values_go_on_after_a_comma() -> None:
+    text = (
+        "loss a\ninput x[N],\n  y[N]\nparam b = 1,\n  c = 2\nreturn x\nexample x = [1],\n  y = [1],\n  c = 2 gives 1\n"
+    )
+    loss = parse(Source("a.loss", text))
+    assert [name.name for name, _ in loss.examples[0].bindings] == ["x", "y", "c"]
