@@ -9,13 +9,13 @@ derivative of the one before.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import Function, forward_ad
 
+from lossdsl.runtime.binding import Quick
 from lossdsl.runtime.lane import Family, Route
 from lossdsl.runtime.ops import Program
 from lossdsl.runtime.reduction import Denominator, reduce
@@ -25,9 +25,16 @@ from lossdsl.runtime.signature import Kernel, Signature
 class Compiled:
     """The kernels of a generated module with what is derived from them once.
 
-    Operands are the inputs and params of the signature, in that order. Where there are
-    kernels "gradient_params" and "second_params", these give derivatives of params too,
-    and "gradient" and "second" treat params as constants.
+    Operands are the inputs and params of the signature, in that order. Kernels are
+
+        value, aux           the rows and weights; and with the named outputs
+        weight               the weights alone
+        gradient, second     derivatives by all inputs, where params are constants
+        …_params             derivatives by inputs and params
+        gradient_x           the gradient by the input x alone
+        both, both_x         value and gradient in one visit, the upstream known
+
+    of which all but "value" may be missing.
     """
 
     def __init__(
@@ -38,96 +45,194 @@ class Compiled:
         self.operands += [s.name for s in signature.params]
         self.inputs = len(signature.inputs)
         self.indexed = any(s.kind.startswith("index ") for s in signature.inputs)
+        self.quick = tuple(map(Quick, signature.inputs))
+        self.calls: dict[tuple[str, str, str, bool], Call] = {}  # that most calls share
+        # where the extent of each batch axis shows
+        self.extents = tuple(
+            next(
+                (i, s.axes.index(axis))
+                for i, s in enumerate(signature.inputs)
+                if axis in s.axes
+            )
+            for axis in signature.batch
+            if any(axis in s.axes for s in signature.inputs)
+        )
         self.programs = programs = {
             name: Program(signature, name, function, identity)
             for name, function in kernels.items()
         }
+        self.value = Route(programs["value"], self.operands)
+        self.aux = Route(programs.get("aux", programs["value"]), self.operands)
+        self.weight: Route | None = None
+        if "weight" in programs:
+            self.weight = Route(programs["weight"], self.operands)
+        self._families(f"{signature.name}_{identity}")
+        self.gradients: list[Steps] = []
+        for name, program in programs.items():
+            kind, _, suffix = name.partition("_")
+            if kind == "gradient":
+                both = programs.get(f"both_{suffix}" if suffix else "both")
+                self.gradients.append(Steps(self, program, both))
+        self.gradients.sort(key=lambda steps: len(steps.at))
+        self.chosen: dict[tuple[bool, ...], Steps | None] = {}
+
+    def _families(self, key: str) -> None:
+        programs, signature = self.programs, self.signature
         missing = "no further derivative of this loss is derived"
         if signature.second_missing:
             missing += f": {signature.second_missing}"
-        key = f"{signature.name}_{identity}"
-        self.value = Route(programs["value"], self.operands)
-        self.aux = Route(programs.get("aux", programs["value"]), self.operands)
-        values = (self.value, self.aux)
         full = "_params" if "gradient_params" in programs else ""
         for name, program in programs.items():
             kind, _, suffix = name.partition("_")
-            after = f"gradient{full}"
+            after = {"value": f"gradient{full}", "aux": f"gradient{full}"}.get(kind, "")
             if kind == "gradient":
                 after = f"second_{suffix}" if suffix else "second"
-            program.register(None if kind == "second" else programs.get(after), missing)
+            program.register(programs.get(after), missing)
+        values = (self.value, self.aux)
         count = len(signature.sizes)
-        self.lean = Family(key, self.operands, programs, "", values, count, missing)
-        self.full = self.lean
-        if "gradient_params" in kernels:
+        self.lean = self.full = Family(
+            key, self.operands, programs, "", values, count, missing
+        )
+        if full:
             self.full = Family(
-                f"{key}_params",
-                self.operands,
-                programs,
-                "_params",
-                values,
-                count,
-                missing,
+                key + full, self.operands, programs, full, values, count, missing
             )
 
+    def steps(self, needs: tuple[bool, ...]) -> Steps | None:
+        """The smallest gradient with all that is needed; None if nothing can be."""
+        if needs not in self.chosen:
+            able = {i for steps in self.gradients for i in steps.at}
+            wanted = {i for i, need in enumerate(needs) if need} & able
+            fit = (x for x in self.gradients if wanted and wanted <= set(x.at))
+            self.chosen[needs] = next(fit, None)
+        return self.chosen[needs]
 
-@dataclass(frozen=True, slots=True)
+
+class Steps:
+    """How to get the gradient by some of the operands; `at` says which."""
+
+    def __init__(
+        self, compiled: Compiled, gradient: Program, both: Program | None
+    ) -> None:
+        operands = compiled.operands
+        self.weighs = "@weight" in gradient.spec.args
+        seeds = ("@rows", "@weight") if self.weighs else ("@rows",)
+        self.gradient = Route(gradient, [*operands, *seeds])
+        self.at = tuple(
+            operands.index(out.removeprefix("grad.")) for out in self.gradient.outs
+        )
+        self.total = len(operands)
+        self.both = None if both is None else Route(both, [*operands, "@rows"])
+
+    def spread(self, grads: Sequence[Tensor]) -> list[Tensor | None]:
+        """Gradients, one an operand."""
+        result: list[Tensor | None] = [None] * self.total
+        for at, grad in zip(self.at, grads, strict=True):
+            result[at] = grad
+        return result
+
+
 class Call:
     """All of one call but its operands."""
 
-    compiled: Compiled
-    sizes: tuple[int, ...]
-    reduction: str
-    denominator: Denominator
-    empty: str
-    aux: bool
-    free: bool  # params came with the call
-    poison: Tensor | None  # NaN in rows that index outside their axis
+    __slots__ = (
+        "aux",
+        "compiled",
+        "denominator",
+        "empty",
+        "free",
+        "poison",
+        "reduction",
+        "route",
+        "sizes",
+        "valid",
+    )
 
-    def route(self) -> Route:
-        """The program of the value, with the named outputs if they are asked for."""
-        return self.compiled.aux if self.aux else self.compiled.value
+    def __init__(
+        self,
+        compiled: Compiled,
+        sizes: tuple[int, ...],
+        reduction: str,
+        denominator: Denominator,
+        empty: str,
+        aux: bool,
+        free: bool,
+        poison: Tensor | None,
+    ) -> None:
+        self.compiled = compiled
+        self.sizes = sizes
+        self.reduction = reduction
+        self.denominator = denominator
+        self.empty = empty
+        self.aux = aux
+        self.free = free  # params came with the call
+        self.poison = poison  # NaN in rows that index outside their axis
+        self.route = compiled.aux if aux else compiled.value
+        # whether the value depends on the weights by its denominator
+        self.valid = (
+            reduction == "mean"
+            and isinstance(denominator, str)
+            and denominator == "valid"
+        )
 
-    def finish(
-        self, route: Route, outs: Sequence[Tensor]
-    ) -> tuple[Tensor, Tensor | float]:
+    def finish(self, outs: Sequence[Tensor]) -> tuple[Tensor, Tensor | float]:
         """Reduce the rows: the value, and d(value)/d(row)."""
-        rows, weight = outs[route.rows], None
-        if route.weight is not None:
-            weight = outs[route.weight]
+        route = self.route
+        rows = outs[route.rows]
+        weight = None if route.weight is None else outs[route.weight]
         if self.poison is not None:
             rows = rows * self.poison
         if not self.compiled.signature.batch:
             return rows, 1.0
         return reduce(rows, weight, self.reduction, self.denominator, self.empty)
 
-    @property
-    def weighs(self) -> bool:
-        """Whether the value depends on the weights by its denominator."""
-        return (
-            self.reduction == "mean"
-            and isinstance(self.denominator, str)
-            and (self.denominator == "valid")
-        )
+    def settle(self, outs: Sequence[Tensor]) -> tuple[Tensor, Tensor | float]:
+        """`finish` for a plain call: on the CPU numbers are quicker than tensors."""
+        route = self.route
+        rows = outs[route.rows]
+        if (
+            self.poison is not None
+            or self.reduction == "none"
+            or rows.device.type != "cpu"
+            or not self.compiled.signature.batch
+        ):
+            return self.finish(outs)
+        weight = None if route.weight is None else outs[route.weight]
+        by = self.divide(rows.numel(), weight)
+        return self.divided(rows, by), by
+
+    def divide(self, count: int, weight: Tensor | None) -> float:
+        """What the sum of rows is multiplied by."""
+        if self.reduction == "sum":
+            return 1.0
+        by: float = count
+        if self.valid:
+            if weight is not None:
+                by = weight.sum(dtype=torch.float64).item()
+        elif not isinstance(self.denominator, str):
+            by = float(self.denominator)
+        if by == 0:
+            return 0.0 if self.empty == "zero" else float("nan")
+        return 1.0 / by
+
+    def divided(self, rows: Tensor, scale: float) -> Tensor:
+        """The reduced value."""
+        total = rows.sum(dtype=torch.float64).item()
+        value = total * scale if scale else 0.0
+        return torch.tensor(value, dtype=rows.dtype)
 
 
 def evaluate(call: Call, operands: list[Tensor]) -> tuple[Tensor, ...]:
     """The loss, reduced, and after it the named outputs if `call.aux`."""
     if traced():
         return _second_lane(call, operands)
-    if torch.is_grad_enabled():
+    if torch.is_grad_enabled() and call.compiled.gradients:
         for x in operands:
             if x.requires_grad:
-                if (
-                    call.compiled.lean.gradient is None
-                    and call.compiled.full.gradient is None
-                ):
-                    break
                 outs = Eager.apply(call, *operands)  # type: ignore[no-untyped-call]
                 return outs if isinstance(outs, tuple) else (outs,)
-    route = call.route()
-    outs = route.run(operands, call.sizes)
-    return (call.finish(route, outs)[0], *(outs[i] for i in route.others))
+    outs = call.route.run(operands, call.sizes)
+    return (call.settle(outs)[0], *[outs[i] for i in call.route.others])
 
 
 def traced() -> bool:
@@ -145,50 +250,102 @@ class Eager(Function):
 
     @staticmethod
     def forward(ctx: Any, call: Call, *operands: Tensor) -> Any:
-        route = call.route()
-        outs = route.run(operands, call.sizes)
-        value, scale = call.finish(route, outs)
-        rows = outs[route.rows]
-        ctx.call, ctx.shape, ctx.dtype = call, rows.shape, rows.dtype
-        ctx.scale = None if isinstance(scale, Tensor) else scale
-        ctx.save_for_backward(
-            *operands, value, *((scale,) if isinstance(scale, Tensor) else ())
-        )
-        if not route.others:
+        ctx.call = call
+        ctx.made = False  # whether the gradient has been
+        steps = ctx.steps = call.compiled.steps(ctx.needs_input_grad[1:])
+        if steps is not None and steps.both is not None and _known(call, operands):
+            return _at_once(ctx, call, steps, operands)
+        outs = call.route.run(operands, call.sizes)
+        value, scale = call.settle(outs)
+        rows = outs[call.route.rows]
+        ctx.shape, ctx.dtype = rows.shape, rows.dtype
+        if isinstance(scale, Tensor):
+            ctx.scale = None
+            ctx.save_for_backward(*operands, value, scale)
+        else:
+            ctx.scale = scale
+            ctx.save_for_backward(*operands, value)
+        if not call.aux:
             return value
-        others = tuple(outs[i] for i in route.others)
+        others = tuple([outs[i] for i in call.route.others])
         ctx.mark_non_differentiable(*others)
         return (value, *others)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *_: Tensor) -> Any:
         call: Call = ctx.call
+        steps: Steps | None = ctx.steps
         compiled = call.compiled
         count = len(compiled.operands)
-        operands = ctx.saved_tensors[:count]
-        value = ctx.saved_tensors[count]
-        scale = ctx.saved_tensors[-1] if ctx.scale is None else ctx.scale
-        free = any(ctx.needs_input_grad[1 + compiled.inputs :])
-        family = compiled.full if free else compiled.lean
-        if family.gradient is None:
+        if steps is None:
             return (None,) * (1 + count)
+        saved = ctx.saved_tensors
+        operands = saved[:count]
         again = torch.is_grad_enabled()  # only under create_graph
-        if again and call.weighs and "@weight" in family.seeds:
+        if ctx.made and not again:
+            grads = saved[count + 1 :]
+            upstream = grad.item()
+            if upstream != 1:
+                grads = [x * upstream for x in grads]
+            return (None, *steps.spread(grads))
+        family = (
+            compiled.full
+            if any(ctx.needs_input_grad[1 + compiled.inputs :])
+            else (compiled.lean)
+        )
+        value = saved[count]
+        scale = saved[-1] if ctx.scale is None else ctx.scale
+        weighs = "@weight" in family.seeds if again else steps.weighs
+        if again and weighs and call.valid:
             # the denominator is a function of the operands
             outs = family.value(call.aux, operands, call.sizes)
-            value, scale = call.finish(call.route(), outs)
+            value, scale = call.finish(outs)
         row = grad if ctx.scale == 1.0 else grad * scale
         if call.poison is not None:
             row = row * call.poison
         seeds = [row.to(ctx.dtype).expand(ctx.shape)]
-        if "@weight" in family.seeds:
-            share = -(grad * scale) * value if call.weighs else grad.new_zeros(())
+        if weighs:
+            share = -(grad * scale) * value if call.valid else grad.new_zeros(())
             seeds.append(share.to(ctx.dtype).expand(ctx.shape))
         if again:
             grads = family.differentiate((*operands, *seeds), call.sizes)
-        else:
-            grads = family.gradient.run((*operands, *seeds), call.sizes)
-        return (None, *family.spread(grads))
+            return (None, *family.spread(grads))
+        return (
+            None,
+            *steps.spread(steps.gradient.run((*operands, *seeds), call.sizes)),
+        )
+
+
+def _known(call: Call, operands: Sequence[Tensor]) -> bool:
+    """Whether the upstream of a row, for 1 of the value, is known beforehand."""
+    return (
+        not call.aux
+        and call.poison is None
+        and call.reduction != "none"
+        and operands[0].device.type == "cpu"
+        and len(call.compiled.extents) == len(call.compiled.signature.batch)
+        and not (call.valid and call.route.weight and call.compiled.weight is None)
+    )
+
+
+def _at_once(ctx: Any, call: Call, steps: Steps, operands: Sequence[Tensor]) -> Tensor:
+    """Value and gradient in one visit; backward hands over what is made here."""
+    compiled, both = call.compiled, steps.both
+    assert both is not None
+    weight = None
+    if call.valid and compiled.weight is not None:
+        (weight,) = compiled.weight.run(operands, call.sizes)
+    count = 1
+    for place, dim in compiled.extents:
+        count *= operands[place].shape[dim]
+    scale = call.divide(count, weight)
+    seed = torch.tensor(scale, dtype=torch.float64)
+    outs = both.run((*operands, seed), call.sizes)
+    rows = outs[both.rows]
+    ctx.shape, ctx.dtype, ctx.scale, ctx.made = rows.shape, rows.dtype, scale, True
+    value = call.divided(rows, scale) if compiled.signature.batch else rows
+    ctx.save_for_backward(*operands, value, *outs[both.first_grad :])
+    return value
 
 
 def _second_lane(call: Call, operands: list[Tensor]) -> tuple[Tensor, ...]:
@@ -200,8 +357,7 @@ def _second_lane(call: Call, operands: list[Tensor]) -> tuple[Tensor, ...]:
     elif call.free and torch.compiler.is_compiling():
         family = compiled.full  # a transform inside may have hidden what it needs
     outs = family.value(call.aux, operands, call.sizes)
-    route = call.route()
-    return (call.finish(route, outs)[0], *(outs[i] for i in route.others))
+    return (call.finish(outs)[0], *(outs[i] for i in call.route.others))
 
 
 def _wrapped(x: Tensor) -> bool:

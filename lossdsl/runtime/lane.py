@@ -35,6 +35,7 @@ class Route:
         self.outs = outs = tuple(out for out, _, _ in program.spec.outs)
         self.rows = outs.index("rows") if "rows" in outs else 0
         self.weight = outs.index("weight") if "weight" in outs else None
+        self.first_grad = sum(not out.startswith("grad.") for out in outs)
         self.others = tuple(i for i, out in enumerate(outs) if out.startswith("aux."))
 
     def run(

@@ -10,12 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from lossdsl.runtime.autograd import Call, Compiled, evaluate, traced
-from lossdsl.runtime.binding import bind, compute_dtype
+from lossdsl.runtime.binding import bind, bind_quickly, compute_dtype
 from lossdsl.runtime.reduction import Denominator, check_options
 from lossdsl.runtime.signature import Bounds, ParamSpec
 from lossdsl.runtime.values import (
     check_indices,
     check_values,
+    in_range,
     inside,
     interval_text,
     poison,
@@ -65,11 +66,72 @@ def call(
 
     `ignore` is the ignored index as a number, where it was asked for by the caller.
     """
+    if (
+        isinstance(denominator, str)
+        and class_dim in (1, -1)
+        and not (aux or check or traced())
+    ):
+        found = bind_quickly(compiled.quick, inputs)
+        if (
+            found is not None
+            and not compiled.signature.sizes
+            and in_range(compiled.quick, *found)
+        ):
+            how = _shared(compiled, reduction, denominator, empty)
+            return evaluate(how, [*found[0], *params])[0]
+    return _call(
+        compiled,
+        inputs,
+        params,
+        free,
+        ignore,
+        reduction,
+        denominator,
+        empty,
+        class_dim,
+        aux,
+        check,
+    )
+
+
+def _shared(
+    compiled: Compiled, reduction: str, denominator: str, empty: str, aux: bool = False
+) -> Call:
+    """The Call of all calls with these options, which are checked once."""
+    key = (reduction, denominator, empty, aux)
+    found = compiled.calls.get(key)
+    if found is None:
+        _check(compiled, reduction, denominator, empty)
+        word = reduction if compiled.signature.kind != "map" else "none"
+        found = Call(compiled, (), word, denominator, empty, aux, False, None)
+        compiled.calls[key] = found
+    return found
+
+
+def _check(
+    compiled: Compiled, reduction: str, denominator: Denominator, empty: str
+) -> None:
+    check_options(reduction, denominator, empty)
+    if not compiled.signature.batch and compiled.signature.kind == "loss":
+        _no_rows(compiled.signature.name, reduction, denominator)
+
+
+def _call(
+    compiled: Compiled,
+    inputs: Sequence[Any],
+    params: Sequence[Tensor],
+    free: bool,
+    ignore: int | None,
+    reduction: str,
+    denominator: Denominator,
+    empty: str,
+    class_dim: int,
+    aux: bool,
+    check: bool,
+) -> Any:
+    """A call in general: arguments folded, defaults filled, mistakes explained."""
     signature = compiled.signature
-    if reduction not in ("mean", "sum") or denominator != "valid" or empty != "zero":
-        check_options(reduction, denominator, empty)
-    if not signature.batch:
-        _no_rows(signature.name, reduction, denominator)
+    _check(compiled, reduction, denominator, empty)
     named = {s.name: p for s, p in zip(signature.params, params, strict=True)}
     bound = bind(signature, inputs, named, class_dim)
     tensors = bound.tensors
@@ -231,6 +293,27 @@ class Loss(nn.Module):
                 return
         super().__setattr__(name, value)
 
+    def _own(self) -> list[Tensor]:
+        """The params as the kernels take them, kept while they are what they were."""
+        kept = self.__dict__.get("_kept")
+        if kept is not None and not torch.compiler.is_compiling():
+            buffers = self._buffers
+            for name, held in kept[0]:
+                if buffers.get(name) is not held:
+                    break
+            else:
+                own: list[Tensor] = kept[1]
+                return own
+        own = []
+        for spec in self._specs.values():
+            x = getattr(self, spec.name)
+            own.append(x if spec.integer or x.dtype == torch.float64 else x.double())
+        learnt = any(spec.learnable for spec in self._specs.values())
+        if not learnt and not traced():
+            held = [(name, self._buffers[name]) for name in self._specs]
+            self.__dict__["_kept"] = (held, own)
+        return own
+
     def call(
         self,
         inputs: tuple[Any, ...],
@@ -243,19 +326,17 @@ class Loss(nn.Module):
         check: bool,
     ) -> Any:
         """What `forward` does; params in the signature's order, None where unset."""
-        params, free, ignore = [], False, self._ignore
-        for spec, given in zip(self.compiled.signature.params, overrides, strict=True):
-            if given is None:
-                own = getattr(self, spec.name)
-                if own.dtype != torch.float64 and not spec.integer:
-                    own = own.double()
-                params.append(own)
-                continue
-            if spec.name == "ignore_index":
-                ignore = int(given)
-            else:
-                free = True
-            params.append(param(spec, given))
+        free, ignore = False, self._ignore
+        params = self._own()
+        for i, given in enumerate(overrides):
+            if given is not None:
+                spec = self.compiled.signature.params[i]
+                params = [*params]
+                params[i] = param(spec, given)
+                if spec.name == "ignore_index":
+                    ignore = int(given)
+                else:
+                    free = True
         return call(
             self.compiled,
             inputs,
@@ -302,7 +383,8 @@ class Loss(nn.Module):
         if self.restore is None:
             return super().__reduce_ex__(protocol)
         build, args = self.restore
-        return _revive, (build, args), self.__dict__
+        state = {k: v for k, v in self.__dict__.items() if k != "_kept"}
+        return _revive, (build, args), state
 
 
 def _revive(build: Callable[..., type[Loss]], args: tuple[Any, ...]) -> Loss:

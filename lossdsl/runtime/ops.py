@@ -52,9 +52,11 @@ class Program:
             names.get(out.partition(".")[2]) if "." in out else None
             for out, _, _ in spec.outs
         )
+        # "both" and "weight" serve plain calls alone
         self.name = f"{signature.name}_{name}_{identity}"
-        self.fresh = not hasattr(torch.ops.lossdsl, self.name)
-        self.op = self._define()
+        plain = name == "weight" or name.startswith("both")
+        self.fresh = not plain and not hasattr(torch.ops.lossdsl, self.name)
+        self.op: Any = None if plain else self._define()
 
     def __call__(self, *args: Tensor, sizes: Sequence[int] = ()) -> tuple[Tensor, ...]:
         device = args[0].device.type
