@@ -65,8 +65,9 @@ def _example(
         given = {name.name: (name, value) for name, value in example.bindings}
         modes = {p.name: _mode(given[p.name][1]) for p in checked.params if p.modes and p.name in given}
         graph = graph_of(modes)
-        leaves = _leaves(checked, registry, graph, given, example.span)
-        value = _reduced(checked, evaluate(graph, registry, leaves, _outputs(graph), "mpmath"), example.span)
+        leaves, sizes = _leaves(checked, registry, graph, given, example.span)
+        values = evaluate(graph, registry, leaves, _outputs(graph), "mpmath", sizes)
+        value = _reduced(checked, values, example.span)
     except _Unfit as error:
         problem = Diagnostic("E0902", str(error), (Label(error.span, "here"),), error.fix)
         return ExampleResult(example.span, expected, "", problem)
@@ -106,8 +107,8 @@ def _leaves(
     graph: Graph,
     given: Mapping[str, tuple[ast.Name, ast.Expr]],
     span: Span,
-) -> dict[str, Any]:
-    """Arrays for every input and param of the loss, from the example or their defaults."""
+) -> tuple[dict[str, Any], dict[str, int]]:
+    """Arrays for every input and param of the loss, from the example or their defaults, and the extents of axes."""
     leaves: dict[str, Any] = {leaf.name: np.asarray(IGNORED) for leaf in graph.leaves if leaf.name == "@ignore_index"}
     sizes: dict[str, tuple[int, str]] = {}
     for param in checked.params:
@@ -125,13 +126,30 @@ def _leaves(
         if item.default is None:
             hint = "a drawn input has no fixed value" if item.draw else "it has no default"
             raise _Unfit(f"the example gives no {item.name!r}, and {hint}", span, f"add `{item.name} = …`")
-        known = {axis: size for axis, (size, _) in sizes.items()}
+        known = _extents(checked, leaves, sizes)
         name = f"default.{item.name}"
         value = evaluate(graph, registry, leaves, [name], sizes=known)[name]
         if any(base_axis(axis) not in known for axis in item.axes):
             raise _Unfit(f"nothing in the example says how large {item.name!r} is", span, f"add `{item.name} = …`")
         leaves[item.name] = np.broadcast_to(value, [known[base_axis(axis)] for axis in item.axes])
-    return leaves
+    return leaves, _extents(checked, leaves, sizes)
+
+
+def _extents(checked: CheckedLoss, leaves: Mapping[str, Any], bound: Mapping[str, tuple[int, str]]) -> dict[str, int]:
+    """The extents of axes: those that tensors bind, and those that the file gives as a number, a param or another's."""
+    known = {axis: size for axis, (size, _) in bound.items()}
+    for axis in checked.axes:
+        if axis.size is None or axis.name in known:
+            continue
+        (what,) = axis.size.attrs
+        match axis.size.op:
+            case "const":
+                known[axis.name] = int(float(what))  # type: ignore[arg-type]
+            case "leaf" if str(what) in leaves:
+                known[axis.name] = int(leaves[str(what)])
+            case "size" if base_axis(str(what)) in known:
+                known[axis.name] = known[base_axis(str(what))]
+    return known
 
 
 def _bind(sizes: dict[str, tuple[int, str]], item: Input, shape: tuple[int, ...], span: Span) -> None:

@@ -12,7 +12,31 @@ from lossdsl.plugins import discover
 from lossdsl.source.diagnostic import DiagnosticError
 from lossdsl.source.text import Source
 from lossdsl.syntax import parse
-from lossdsl.testing.examples import run_examples
+from lossdsl.derive.examples import run_examples
+from lossdsl.ir.lower import lower
 
 TEXT = (Path(__file__).parents[2] / "grammar/REFERENCE.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```loss ?([^\n]*)\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize(("head", "text"), BLOCKS, ids=[t.split()[1] for _, t in BLOCKS])
+def test_block(head: str, text: str) -> None:
+    source = Source("REFERENCE.md", text)
+    registry = discover()
+    if head.startswith("error"):
+        with pytest.raises(DiagnosticError) as caught:
+            check(parse(source), source, registry)
+        assert [d.code for d in caught.value.diagnostics] == [head.split()[1]]
+        return
+    checked = check(parse(source), source, registry)
+    assert checked.examples, "a block that is no error has an example"
+    results = run_examples(
+        checked, registry, lambda modes: lower(check(parse(source), source, registry, modes), registry)
+    )
+    for result in results:
+        assert result.ok, f"{result.expected} was said, {result.got} came out"
+
+
+def test_there_are_blocks_of_both_kinds() -> None:
+    assert len(BLOCKS) >= 15
+    assert any(head for head, _ in BLOCKS)
