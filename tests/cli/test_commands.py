@@ -166,7 +166,7 @@ def test_check_of_the_syntax_alone(run, wrong, tmp_path):
         ("return x / 2\nexample x = [3] gives 1.50001", "E0901", "gives 1.50000"),
         ("return x / 2\nexample x = [3] gives 2", "E0901", "gives 1.5, not 2"),
         ("return x / 2\nexample x = [[3]] gives 1.5", "E0902", "'x' is [N], but the example's value has 2 dimensions"),
-        ("input w[N]\nreturn w * x\nexample x = [3] gives 1.5", "E0902", "gives no 'w'"),
+        ("input w[N]\nreturn w * x\nexample x = [3] gives 1.5", "E0209", "the example doesn't set `w`"),
         ("input w[N]\nreturn w * x\nexample x = [3], w = [1, 2] gives 1", "E0902", "N = 1 from 'x', but 'w' has 2"),
         ("input w[N]: int\nreturn w * x\nexample x = [3], w = [1.5] gives 1", "E0902", "'w' takes whole numbers"),
     ],
