@@ -34,6 +34,7 @@ BUDGETS = {
     "plugins": 60,
     "primitives": 60,
     "reductions": 30,
+    "reference": 60,
     "reports": 60,
     "runtime": 150,
     "source": 15,

@@ -1,4 +1,4 @@
-"""The language reference is right: its files compile and their examples hold, and its mistakes get the errors they name."""
+"""The language reference is right: its files compile, their examples hold, and its mistakes get the errors they name."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from lossdsl.check.check import check
+from lossdsl.derive.examples import run_examples
+from lossdsl.ir.lower import lower
 from lossdsl.plugins import discover
 from lossdsl.source.diagnostic import DiagnosticError
 from lossdsl.source.text import Source
 from lossdsl.syntax import parse
-from lossdsl.derive.examples import run_examples
-from lossdsl.ir.lower import lower
 
 TEXT = (Path(__file__).parents[2] / "grammar/REFERENCE.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```loss ?([^\n]*)\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
