@@ -37,7 +37,7 @@ ROOT_STEPS = 32  # how often a root's function is evaluated
 # Operations that cost an addition or so; every other primitive counts as a transcendental.
 _CHEAP = (
     "abs add and clip const div eq floor ge gt index isfinite le lt maximum minimum mod mul mulz ne neg "
-    "not or relu round select sign size sqrt sub "
+    "not or relu round select sign size sqrt sub sub_error "
 )
 ARITHMETIC = frozenset(_CHEAP.split())
 

@@ -65,12 +65,17 @@ class _Table:
             self.builder.leaf(leaf)
         self.ids: dict[int, int] = {}
         self.names: dict[int, str] = {}
+        # What log-sum-exps run over: their arguments and axes.
+        self.summed = {(n.args, n.attrs[0]) for n in graph.nodes if n.op == "logp"}
+        self.summed |= {(n.args, n.attrs[1]) for n in graph.nodes if n.op == "reduce" and n.attrs[0] == "logsumexp"}
 
     def raw(
         self, op: str, *args: int, attrs: tuple[Attr, ...] = (), interval: Interval | None = None, name: str = ""
     ) -> int:
         """The node as said, but for conditions that are decided; with what is known of its range, and a name."""
         decided = self._decided(op, args)
+        if decided is None:
+            decided = signs(self, op, args)
         if decided is not None:
             return decided
         n = self.builder.raw(op, args, attrs)
@@ -120,6 +125,10 @@ class _Table:
                 return args[0]
             case "mul":
                 return self.product(*args)
+            case "pow":
+                return self.power(*args) or self.raw("pow", *args)
+            case "select":
+                return self.shift(node) or self.raw("select", *args)
             case "logp" | "log_softmax":
                 return self.log_probability(node, args)
             case "softmax":
@@ -143,6 +152,37 @@ class _Table:
         if a == b or not ((0.0 in x and not y.finite) or (0.0 in y and not x.finite)):
             return self.raw("mul", a, b)
         return self.raw("mulz", a, b)
+
+    def power(self, x: int, exponent: int) -> int | None:
+        """Small powers without the function: x² is x·x, whose rounding is one."""
+        node = self.builder.nodes[exponent]
+        known = self.type(x).interval
+        match node.attrs[0] if node.op == "const" else None:
+            case Fraction(numerator=2, denominator=1):
+                return self.raw("mul", x, x, interval=Interval(0.0, inf))
+            case Fraction(numerator=3, denominator=1):
+                return self.raw("mul", self.raw("mul", x, x, interval=Interval(0.0, inf)), x)
+            case Fraction(numerator=-1, denominator=1):
+                return self.raw("div", self.const(1), x)
+            case Fraction(numerator=1, denominator=2) if known.low >= 0:
+                return self.raw("sqrt", x)
+        return None
+
+    def shift(self, node: Node) -> int | None:
+        """max(z), or 0 where that is -inf, is the m that a log-sum-exp of the same z has anyway."""
+        condition, yes, no = (self.graph.nodes[self._held(a)] for a in node.args)
+        if condition.op != "eq" or yes.op != "const" or no.op != "reduce" or no.attrs[0] != "max" or yes.attrs[0] != 0:
+            return None
+        maximum = self._held(node.args[2])
+        other = [self.graph.nodes[a].attrs for a in condition.args if self._held(a) != maximum]
+        if other != [(-inf,)] or (no.args, no.attrs[1]) not in self.summed:
+            return None
+        return self.statistics([self.ids[a] for a in no.args], _axes(no.attrs[1]))[0]
+
+    def _held(self, n: int) -> int:
+        """The node without a `detach` around it."""
+        node = self.graph.nodes[n]
+        return self._held(node.args[0]) if node.op == "detach" else n
 
     # --- the softmax family -----------------------------------------------------------------------------------------
 
@@ -261,8 +301,11 @@ class _Table:
             return None
         axes, z = _axes(node.attrs[0]), self.ids[node.args[0]]
         scale, x = self._unscaled(node.args[0])
-        top = self.raw("reduce", x, attrs=("max", axes))
-        top = self.raw("select", self.raw("eq", top, self.number(-inf)), self.const(0), top)
+        if scale is None:
+            top = self.statistics((z,), axes)[0]
+        else:
+            top = self.raw("reduce", x, attrs=("max", axes))
+            top = self.raw("select", self.raw("eq", top, self.number(-inf)), self.const(0), top)
         entries = []
         for place in ({}, pairs):
             below, rest = self._parts(self.pick(z, place), (z,), axes, place)
@@ -355,6 +398,57 @@ class _Table:
 
 
 Softmax = tuple[ratios.Side, tuple[str, ...], tuple[tuple[str, int], ...], tuple[str, int] | None]
+
+
+_COMMUTATIVE = frozenset({"add", "mul", "mulz", "maximum", "minimum", "eq", "ne", "and", "or"})
+
+
+def signs(table: _Table, op: str, args: Sequence[int]) -> int | None:
+    """The same value with its sign outside, where that makes it one that is there already: b - a is -(a - b).
+
+    Exact, signs of zeros apart. What two halves of a symmetric loss compute is then computed once.
+    """
+    known = table.builder._ids
+    turned = known.get((op, (args[1], args[0]), (), False)) if len(args) == 2 else None
+    if turned is not None and op in _COMMUTATIVE:
+        return turned
+    if turned is not None and op in ("sub", "sub_error"):
+        return table.raw("neg", turned)
+    inner = [_negated(table, a) for a in args]
+    match op, inner:
+        case (("neg" | "abs"), [int() as x]):
+            return x if op == "neg" else table.raw("abs", x)
+        case (("add" | "sub"), [int() as x, int() as y]):
+            return table.raw("neg", table.raw(op, x, y))
+        case "clip", [int() as x, None, None] if _opposite(table, args[1], args[2]):
+            return table.raw("neg", table.raw("clip", x, args[1], args[2]))
+        case "select", [_, None, int() as x] if _is_zero(table, args[1]):
+            return table.raw("neg", table.raw("select", args[0], args[1], x))
+        case "select", [_, int() as x, None] if _is_zero(table, args[2]):
+            return table.raw("neg", table.raw("select", args[0], x, args[2]))
+        case "lt", [int() as x, None] if _is_zero(table, args[1]):
+            return table.raw("lt", args[1], x)
+        case "lt", [None, int() as x] if _is_zero(table, args[0]):
+            return table.raw("lt", x, args[0])
+    return None
+
+
+def _opposite(table: _Table, a: int, b: int) -> bool:
+    """Whether two constants differ in nothing but their sign."""
+    x, y = (table.builder.nodes[n] for n in (a, b))
+    values = [n.attrs[0] for n in (x, y) if n.op == "const"]
+    rationals = [v for v in values if isinstance(v, Fraction)]
+    return len(rationals) == 2 and rationals[0] == -rationals[1]
+
+
+def _negated(table: _Table, n: int) -> int | None:
+    node = table.builder.nodes[n]
+    return node.args[0] if node.op == "neg" else None
+
+
+def _is_zero(table: _Table, n: int) -> bool:
+    node = table.builder.nodes[n]
+    return node.op == "const" and not isinstance(node.attrs[0], bool) and node.attrs[0] == 0
 
 
 def _finite_seed(leaf: Leaf) -> Leaf:
