@@ -17,7 +17,7 @@ from lossdsl.source.suggest import closest
 from lossdsl.source.text import Span
 from lossdsl.syntax import ast
 from lossdsl.syntax.odd import odd_character
-from lossdsl.syntax.words import DRAWS, KINDS, RESERVED
+from lossdsl.syntax.words import DRAWS, KINDS, NOT_ARGUMENTS, RESERVED
 
 LONGEST = 64  # letters of a name
 _CONSTANTS = {
@@ -25,7 +25,6 @@ _CONSTANTS = {
     "False": "write 0, or the comparison itself",
     "None": "leave it out: an input with a default may be left out of a call",
 }
-_DIM = {"dim", "axis", "keepdim", "keepdims", "dims"}
 
 
 class Mistake(Exception):
@@ -253,7 +252,7 @@ class Builder(Transformer[Token, Any]):
         function, axes = _callee(base)
         given = tuple(a for a in args if a is not None)
         for argument in given:
-            if argument.name in _DIM:
+            if argument.name in NOT_ARGUMENTS:
                 fix = "name the axis in brackets: `softmax[C](x)`"
                 message = f"`{argument.name}=` isn't how an axis is said"
                 raise Mistake("E0111", message, argument.span, "axes have names, not numbers", fix)

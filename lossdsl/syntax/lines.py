@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from lossdsl.source.diagnostic import Diagnostic, Label
 from lossdsl.source.text import Source, Span
 from lossdsl.syntax.ast import Comment
-from lossdsl.syntax.words import PARTS
+from lossdsl.syntax.words import PARTS, RESERVED
 
 DEEPEST = 100  # brackets in brackets; the tree's depth has the same limit
 LARGEST = 64 * 1024  # bytes of a file
@@ -30,9 +30,12 @@ _GOES_ON_BEFORE = re.compile(
 )
 _BLANK = "\ufeff \t\r\f"
 _WORD = re.compile(r"[^\W\d]\w*'*")
-_STARTS = re.compile(
-    rf"(?:{'|'.join(w for w in PARTS if w != 'return')})[ \t]+[^\W\d]|return[ \t]+[^\s=,)\]]|[^\W\d]\w*'*[ \t]*=(?!=)",
+# The words are soft: `input and x` and `return -> 1` go on with a value of that name.
+_KEYWORD = re.compile(
+    rf"(?:{'|'.join(w for w in PARTS if w != 'return')})[ \t]+(?!(?:{'|'.join(RESERVED)})\b)[^\W\d]"
+    rf'|return[ \t]+(?!(?:{"|".join(RESERVED - {"if", "not"})})\b)(?:[^\W\d]|[\d("]|-[^\s>])'
 )
+_STARTS = re.compile(rf"{_KEYWORD.pattern}|[^\W\d]\w*'*[ \t]*=(?!=)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +133,7 @@ def _join(text: str, rows: list[_Row], problems: list[Diagnostic]) -> Iterator[L
     first, end = 0, len(rows)
     while first < len(rows):
         last, depth = first, _depth(rows[first], 0)
-        while last + 1 < min(len(rows), end) and (depth > 0 or _goes_on(text, rows[first], rows[last], rows[last + 1])):
+        while last + 1 < min(len(rows), end) and (depth > 0 or _goes_on(text, rows[last], rows[last + 1])):
             last += 1
             depth = _depth(rows[last], depth)
         if depth > 0:
@@ -154,18 +157,16 @@ def _depth(row: _Row, depth: int) -> int:
     return depth
 
 
-def _goes_on(text: str, first: _Row, row: _Row, following: _Row) -> bool:
+def _goes_on(text: str, row: _Row, following: _Row) -> bool:
     if text.startswith('"', following.code_start):
         return False
     if _GOES_ON_BEFORE.match(text, following.code_start):
         return True
-    open_end = _GOES_ON_AFTER.search(text, max(row.code_start, row.end - 12), row.end)
-    if open_end is None:
+    operator = _GOES_ON_AFTER.search(text, max(row.code_start, row.end - 12), row.end)
+    if operator is None:
         return False
-    # `param a = 1,` and `example x = [1],` go on with a name and `=`: only after other signs is that a new statement.
-    listed = open_end.group().startswith(",") and _first_word(text, first) in ("param", "example")
-    starts = _STARTS.match(text, following.code_start)
-    return starts is None or (listed and starts.group().endswith("="))
+    starts = _KEYWORD if operator.group().startswith(",") else _STARTS  # `name = …` may follow a comma in an example
+    return not starts.match(text, following.code_start)
 
 
 def _give_up(text: str, rows: list[_Row], first: int, last: int) -> int:
