@@ -1,4 +1,4 @@
-"""The language reference is right: its files compile, examples hold, and its mistakes get the errors they name."""
+"""The language reference is right: files compile, examples hold, and mistakes get the errors that they name."""
 
 from __future__ import annotations
 
