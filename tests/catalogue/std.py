@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.catalogue.golden import Row, as_bool, plain
+from tests.catalogue.golden import Row, as_bool, dot, plain, turned
 
 LABELS = {"labels": "target"}
 TABLE: dict[str, Row] = {
