@@ -81,19 +81,17 @@ class _Table:
         n = self.builder.raw(op, args, attrs)
         if name:
             self.names.setdefault(n, name)
-        if interval is not None:
-            node = self.builder.nodes[n]
-            known = node.type
-            self.builder.nodes[n] = Node(
-                node.op, node.args, node.attrs, Type(known.axes, known.kind, interval), node.origin
-            )
-        return n
+        return n if interval is None else self.bounded(n, interval)
 
     def _decided(self, op: str, args: Sequence[int]) -> int | None:
         """Picks make an index meet itself: y == y, and what hangs on it."""
         if op == "eq" and args[0] == args[1] and self.type(args[0]).kind != "real":
             return self.builder.raw("const", (), (True,))
         first = self.builder.nodes[args[0]] if args else None
+        if op == "select" and self.builder.nodes[args[2]].op == "select":
+            inner = self.builder.nodes[args[2]].args
+            if inner[0] == args[0]:
+                return self.raw("select", args[0], args[1], inner[2])
         if first is None or first.op != "const" or not isinstance(first.attrs[0], bool):
             return None
         if op == "select":
@@ -103,6 +101,13 @@ class _Table:
         if op in ("and", "or"):
             return args[1] if first.attrs[0] == (op == "and") else args[0]
         return None
+
+    def bounded(self, n: int, interval: Interval) -> int:
+        """The node, with what is known of its range."""
+        node = self.builder.nodes[n]
+        known = replace(node.type, interval=interval)
+        self.builder.nodes[n] = Node(node.op, node.args, node.attrs, known, node.origin)
+        return n
 
     def const(self, value: int) -> int:
         return self.builder.raw("const", (), (Fraction(value),))
@@ -149,9 +154,15 @@ class _Table:
     def product(self, a: int, b: int) -> int:
         """`mul` where the intervals rule 0 · inf out, else `mulz`."""
         x, y = self.type(a).interval, self.type(b).interval
-        if a == b or not ((0.0 in x and not y.finite) or (0.0 in y and not x.finite)):
+        first, second = 0.0 in x and not y.finite, 0.0 in y and not x.finite
+        if a == b or not (first or second):
             return self.raw("mul", a, b)
-        return self.raw("mulz", a, b)
+        if first and second:
+            return self.raw("mulz", a, b)
+        zero, known = self.const(0), self.builder.raw("mulz", (a, b))  # one test is enough
+        nothing = self.raw("eq", a if first else b, zero, name="nothing")
+        plain = self.raw("select", nothing, zero, self.raw("mul", a, b), name="product")
+        return self.bounded(plain, self.type(known).interval)
 
     def power(self, x: int, exponent: int) -> int | None:
         """Small powers without the function: x² is x·x, whose rounding is one."""

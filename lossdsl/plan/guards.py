@@ -160,6 +160,8 @@ class _Fold:
                 return Fraction(0)
             case ("add" | "sub", [x, y]):
                 return _number(node.op, x, y)
+            case "eq", [Fraction() as x, Fraction() as y]:
+                return x == y
             case "neg" | "abs" | "relu", [x] if _is_zero(x):
                 return Fraction(0)
             case "reduce", [x, *_] if node.attrs[0] == "sum" and _is_zero(x):
