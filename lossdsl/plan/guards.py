@@ -110,12 +110,9 @@ def _decided(
             if value is None or not set(graph.nodes[condition].type.axes) <= set(o.buffer.axes):
                 return None
             otherwise[o.buffer.name] = value
-    about = graph.nodes[condition].type.axes
     for n in reachable(graph.nodes, [o.node for o in outputs]):
         node = graph.nodes[n]
-        if not about & set(reduced_axes(node)):
-            if node.op != "pick" and about & bound_axes(node):
-                return None  # an order or a matrix takes the entries together, those that are left out too
+        if axis not in reduced_axes(node):
             continue
         adds = node.op == "scatter" or node.attrs[0] == "sum"
         masked = node.op != "scatter" and len(node.args) == 2 and fold.value(node.args[1]) is False

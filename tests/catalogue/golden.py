@@ -37,7 +37,7 @@ class Row:
     another way; `leaves`: what the file has and the loss has not; `inputs`: parameters of the file that the loss takes
     as inputs; `rtol`: of the largest entry of an array, 1e-9 unless the public code has an epsilon or a constant of
     its own that the equation has not; `reduction`: "" is the loss's own word, or "none" where the file holds rows;
-    `how`: the call, where it is more than passing the inputs.
+    `how`: the call, where it is more than passing the inputs; `aux`: an output of the file → that of the loss.
     """
 
     loss: str
@@ -48,6 +48,7 @@ class Row:
     reduction: str = ""
     inputs: tuple[str, ...] = ()
     how: How = plain
+    aux: dict[str, str] = field(default_factory=dict)
 
 
 # --- calls that are more than passing the inputs ----------------------------------------------------------------------
@@ -110,10 +111,17 @@ def verify(stem: str, row: Row) -> None:
     word = {"reduction": "none" if by_row else row.reduction} if by_row or row.reduction else {}
     loss = lossdsl.loss(row.loss, backend="torch", **params | row.params, **word)
     gradients = {k.removeprefix("grad_").removesuffix("_rows"): v for k, v in outputs.items() if k.startswith("grad_")}
+    gradients = {k: v for k, v in gradients.items() if f"grad_{k}" not in row.aux}
+    if row.aux:
+        _, named = loss(**given, aux=True)
+        for of_file, output in row.aux.items():
+            close(named[output].double(), tensor(outputs[of_file]).double(), row.rtol, f"the output {output}")
     wanted = [given[name(k)].requires_grad_() for k in gradients]
     value = row.how(loss, given)
     expected = outputs["loss_rows"] if by_row and "loss_rows" in outputs else outputs["loss"]
     close(value.detach(), tensor(expected), row.rtol, "the loss")
+    if not wanted:
+        return
     found = torch.autograd.grad(value.sum(), wanted, allow_unused=True, materialize_grads=True)
     for of_file, gradient, should in zip(gradients, found, gradients.values(), strict=True):
         close(gradient, tensor(should), row.rtol, f"the gradient of {of_file}")
