@@ -69,6 +69,20 @@ def as_bool(*names: str) -> How:
     return lambda loss, given: plain(loss, {k: v > 0.5 if k in names else v for k, v in given.items()})
 
 
+def changed(how: How = plain, **functions: Callable[[Tensor], Tensor]) -> How:
+    """Inputs put through a function each."""
+
+    def call(loss: Loss, given: dict[str, Tensor]) -> Tensor:
+        return how(loss, {k: functions[k](v) if k in functions else v for k, v in given.items()})
+
+    return call
+
+
+def scalar(x: Tensor) -> Tensor:
+    """A number that the file holds as a vector of one."""
+    return x.reshape(())
+
+
 def times(factor: float) -> How:
     """The file's value is a multiple of the loss."""
     return lambda loss, given: factor * plain(loss, given)
