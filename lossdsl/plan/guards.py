@@ -110,9 +110,12 @@ def _decided(
             if value is None or not set(graph.nodes[condition].type.axes) <= set(o.buffer.axes):
                 return None
             otherwise[o.buffer.name] = value
+    about = graph.nodes[condition].type.axes
     for n in reachable(graph.nodes, [o.node for o in outputs]):
         node = graph.nodes[n]
-        if axis not in reduced_axes(node):
+        if not about & set(reduced_axes(node)):
+            if node.op != "pick" and about & bound_axes(node):
+                return None  # an order or a matrix takes the entries together, those that are left out too
             continue
         adds = node.op == "scatter" or node.attrs[0] == "sum"
         masked = node.op != "scatter" and len(node.args) == 2 and fold.value(node.args[1]) is False
@@ -253,8 +256,7 @@ class Rebuild:
             case "select" if truths[0] is not None:
                 return args[1] if truths[0] else args[2]
             case "not" if truths[0] is not None:
-                # A constant is one node for all who read it: it must not have the axes of the first.
-                return self.raw("const", (), Type(kind="bool", interval=UNIT), (not truths[0],))
+                return self.raw("const", (), node.type, (not truths[0],))
             case "and" | "or" if None in truths and truths != [None, None]:
                 known = truths[0] if truths[1] is None else truths[1]
                 other = args[1] if truths[1] is None else args[0]

@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lossdsl.check.check import check
+from lossdsl.ir.graph import JointGraph
 from lossdsl.ir.interpret import evaluate
+from lossdsl.ir.lower import lower
 from lossdsl.plan.interpret import run
 from lossdsl.plan.kernel import KernelProgram, Loop, Reduce, Stmt
 from lossdsl.plan.names import buffer_name, buffer_names, free_axes
@@ -15,6 +18,8 @@ from lossdsl.plan.plan import plan
 from lossdsl.plan.text import parse_kernel, print_kernel
 from lossdsl.plan.verify import verify
 from lossdsl.registry import Registry
+from lossdsl.source.text import Source
+from lossdsl.syntax import parse
 from tests.plan.graphs import GRAPHS, arrays, joint
 
 KINDS = ("plain", "ties", "offset", "wide", "infinite")
@@ -147,3 +152,17 @@ def test_names_of_buffers() -> None:
     assert list(names.values()) == [
         *("gamma", "gamma_1", "seed_rows", "ignore_index", "grad_gamma", "seed_grad_logits", "lamda", "u5b57")
     ]
+
+
+def test_a_condition_on_a_matrix_is_no_guard(registry: Registry) -> None:
+    """The rows of a matrix are taken together: none of them is left out by what holds for another."""
+    text = "loss a\ninput x[N, C]\ninput target[N]: index C\nreturn logdet[C', C](sum[N]((C' == target) * x))\n"
+    source = Source("a.loss", text)
+    graph = lower(check(parse(source), source, registry), registry)
+    program = plan(JointGraph(graph), registry).programs[0]
+    leaves = {"x": np.random.default_rng(0).normal(size=(4, 3)), "target": np.array([0, 1, 2, 1])}
+    leaves["@ignore_index"] = np.array(-100)
+    expected = evaluate(graph, registry, leaves, ["rows"])["rows"]
+    tensors = {"x": leaves["x"], "target": leaves["target"]}
+    found = run(program, registry, tensors, {"ignore_index": leaves["@ignore_index"]})
+    np.testing.assert_allclose(found["rows"], expected, rtol=1e-12)
