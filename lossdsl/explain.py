@@ -117,12 +117,11 @@ def loss_in_words(record: dict[str, Any]) -> str:
     if record["second_derivative"] != "derived":
         lines.append(f"  no second derivative: {record['second_derivative']}")
     lines += ["", "Cost an element of the largest input, float32, long axes"]
+    columns = ("sweeps", "reads", "writes", "transcendentals", "bytes")
+    lines.append(" " * 12 + "  ".join(columns))
     for program in record["cost"]:
-        lines.append(
-            f"  {program['name']:<9} {program['sweeps']} sweeps, {program['reads']:.3g} reads, "
-            f"{program['writes']:.3g} writes, {program['transcendentals']:.3g} transcendentals, "
-            f"{program['bytes']:.3g} bytes"
-        )
+        cells = [f"{program[column]:>{len(column)}.3g}" for column in columns]
+        lines.append(f"  {program['name']:<10}" + "  ".join(cells))
     lines += [f"  {note}" for note in record["notes"]]
     lines += ["", f"Backend: {record['backend']['name'] or 'none'} ({record['backend']['reason']})"]
     return "\n".join(lines)

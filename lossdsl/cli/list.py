@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from shutil import get_terminal_size
 
 import click
 
@@ -42,5 +44,7 @@ def command(as_json: bool, tags: tuple[str, ...], packs: tuple[str, ...]) -> Non
         return
     width = max((len(loss.name) for loss, _ in rows), default=0)
     pack_width = max((len(loss.pack) for loss, _ in rows), default=0)
+    room = get_terminal_size().columns if sys.stdout.isatty() else None
     for loss, header in rows:
-        click.echo(f"{loss.name:<{width}}  {loss.pack:<{pack_width}}  {header.summary}".rstrip())
+        line = f"{loss.name:<{width}}  {loss.pack:<{pack_width}}  {header.summary}".rstrip()
+        click.echo(line if room is None or len(line) <= room else f"{line[: room - 1]}…")
