@@ -260,6 +260,7 @@ TABLE: dict[str, Row] = {
         aux={"rho_rows": "radius"},
     ),
     "oko_soft_kl__formula": Row("oko_soft_kl", leaves=("k",)),
+    "dmi__apl": Row("dmi"),
 }
 
 MISSING: dict[str, str] = {  # names of the catalogue that have no file yet, and why
