@@ -29,6 +29,7 @@ BUDGETS = {
     "ir": 60,
     "kernel": 30,
     "lossdsl-cpu": 180,
+    "lsp": 60,
     "packaging": 60,
     "plan": 60,
     "plugins": 60,
