@@ -24,7 +24,7 @@ BUDGETS = {
     "check": 60,
     "cli": 120,
     "derive": 180,
-    "examples": 120,
+    "examples": 60,
     "golden": 60,
     "ir": 60,
     "kernel": 30,

@@ -88,16 +88,20 @@ def in_words(report: dict[str, Any]) -> str:
     lines = [f"lossdsl {report['lossdsl']}, Python {report['python']}, {report['platform']}"]
     lines.append(", ".join(f"{name} {number or 'missing'}" for name, number in report["libraries"].items()))
     lines.append(f"C++ compiler: {report['compiler'] or 'none found (c++, g++, clang++, or what CXX names)'}")
+    names = [entry["name"] for key in ("backends", "packs", "failures") for entry in report[key]]
+    width = max(map(len, names), default=0) + 2
     lines += ["", "Backends"]
     for backend in report["backends"]:
         state = f"ok, {backend['device']}" if backend["device"] else "ok"
-        lines.append(f"  {backend['name']:<10} {state if backend['ok'] else 'no: ' + backend['reason']}")
-        lines.append(f"  {'':<10} {backend['doc']} ({backend['distribution']})")
+        lines.append(f"  {backend['name']:<{width}}{state if backend['ok'] else 'no: ' + backend['reason']}")
+        lines.append(f"  {'':<{width}}{backend['doc']} ({backend['distribution']})")
     lines += ["", "Packs"]
-    lines += [f"  {pack['name']:<10} {pack['losses']} losses ({pack['distribution']})" for pack in report["packs"]]
+    for pack in report["packs"]:
+        count = f"{pack['losses']} loss{'es' * (pack['losses'] != 1)}"
+        lines.append(f"  {pack['name']:<{width}}{count} ({pack['distribution']})")
     if report["failures"]:
         lines += ["", "Plugins that are not in use"]
-        lines += [f"  {f['name']:<10} {f['reason']} ({f['distribution']})" for f in report["failures"]]
+        lines += [f"  {f['name']:<{width}}{f['reason']} ({f['distribution']})" for f in report["failures"]]
     if report["conflict"]:
         lines += ["", f"Conflict: {report['conflict']}"]
     return "\n".join(lines)
