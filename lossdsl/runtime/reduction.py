@@ -72,7 +72,8 @@ def reduce(
     fill = 0.0 if empty == "zero" else float("nan")
     if not isinstance(by, Tensor):
         if by == 0:
-            return torch.full_like(total, fill, dtype=rows.dtype), fill
+            nothing = torch.ones_like(total, dtype=torch.bool)
+            return total.masked_fill(nothing, fill).to(rows.dtype), fill
         return (total / by).to(rows.dtype), 1.0 / by
     nothing = by == 0
     safe = by.masked_fill(nothing, 1.0)

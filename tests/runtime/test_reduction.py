@@ -88,6 +88,15 @@ def test_a_long_half_batch_keeps_its_digits():
     assert Focal(gamma=0.0)(z, y, reduction="sum").item() == pytest.approx(70_000 * math.log(2), rel=1e-7)
 
 
+def test_a_denominator_of_zero_is_a_mean_over_nothing(z, y):
+    for denominator in (0, 0.0, torch.tensor(0)):
+        assert Focal()(z, y, denominator=denominator) == 0
+        assert Focal()(z, y, denominator=denominator, empty="nan").isnan()
+        grad = torch.autograd.grad(Focal()(z, y, denominator=denominator), z)[0]
+        assert (grad == 0).all()
+        assert (torch.func.grad(lambda z, d=denominator: Focal()(z, y, denominator=d))(z) == 0).all()
+
+
 def test_options_that_mean_nothing(z, y):
     for options, match in [
         ({"reduction": "avg"}, 'reduction is "mean", "sum" or "none", not \'avg\''),
