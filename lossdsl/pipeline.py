@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from importlib.metadata import PackageNotFoundError, version
 
 from lossdsl import __version__
@@ -18,6 +18,7 @@ from lossdsl.artifacts.assemble import Origin, assemble, source_name
 from lossdsl.artifacts.describe import Kernel
 from lossdsl.artifacts.emission import emit_with
 from lossdsl.artifacts.equation import equation, gradient
+from lossdsl.artifacts.identifiers import identifier
 from lossdsl.backends.api import Emitted, NotSupportedError
 from lossdsl.backends.manager import BackendError, Choice, choose
 from lossdsl.check.check import check
@@ -48,22 +49,22 @@ class Front:
 class Middle(Front):
     """A loss derived and planned, not yet for any backend.
 
-    `joint` has the derivatives by inputs and by params, as `lossdsl dump` shows them; `plan` holds its programs.
-    `kernels` are the functions of the module: `gradient` and `second` by inputs alone, `gradient_params` and
-    `second_params` by params too (a training step rarely wants those), `aux` with the named outputs.
+    `joint` has the derivatives by inputs and by params, `by_inputs` those by inputs alone; `plan` holds the programs of
+    the first, as `lossdsl dump` shows them.
     """
 
     graph: Graph
     joint: JointGraph
+    by_inputs: JointGraph
     plan: Plan
-    kernels: tuple[Kernel, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built(Middle):
-    """A loss compiled for one backend; `choice` says for which and why."""
+    """A loss compiled for one backend; `choice` says for which and why, `kernels` are the functions of the module."""
 
     choice: Choice
+    kernels: tuple[Kernel, ...]
     emitted: Emitted
     artifact: Artifact
 
@@ -81,18 +82,17 @@ def middle(source: Source, registry: Registry, modes: Mapping[str, str] | None =
     graph = lower(first.checked, registry)
     try:
         joint = derive(graph, registry)
-        kernels = _kernels(graph, joint, registry)
+        by_inputs = derive(_constant_params(graph), registry)
     except NotDifferentiableError as error:
         raise _not_differentiable(first, error) from None
-    whole = plan(joint, registry)
     return Middle(
         source=source,
         lossdef=first.lossdef,
         checked=first.checked,
         graph=graph,
         joint=joint,
-        plan=whole,
-        kernels=kernels,
+        by_inputs=by_inputs,
+        plan=plan(joint, registry),
     )
 
 
@@ -111,8 +111,7 @@ def build(
     Raises DiagnosticError for a wrong file, BackendError for a backend that can't be used.
     """
     made = middle(source, registry, modes)
-    programs = Plan(tuple(k.program for k in made.kernels), made.plan.notes)
-    choice, emitted = _emit(programs, source, registry, backend, device)
+    choice, kernels, emitted = _emit(made, registry, backend, device)
     checked = made.checked
     origin = Origin(
         backend=choice.spec.name,
@@ -121,18 +120,11 @@ def build(
         equation=equation(made.lossdef, source),
         gradient=gradient(made.joint, registry),
     )
-    missing = next((k.graph for k in made.kernels if k.name.startswith("second")), None)
-    why = made.joint.second_missing if missing is None else ""
-    artifact = assemble(checked, made.graph, made.kernels, emitted, origin, why, standalone)
+    artifact = assemble(checked, made.graph, kernels, emitted, origin, made.joint.second_missing, standalone)
     return Built(
-        source=source,
-        lossdef=made.lossdef,
-        checked=checked,
-        graph=made.graph,
-        joint=made.joint,
-        plan=made.plan,
-        kernels=made.kernels,
+        **{f.name: getattr(made, f.name) for f in fields(made)},
         choice=choice,
+        kernels=kernels,
         emitted=emitted,
         artifact=artifact,
     )
@@ -141,18 +133,34 @@ def build(
 # --- the functions of a module ----------------------------------------------------------------------------------------
 
 
-def _kernels(graph: Graph, joint: JointGraph, registry: Registry) -> tuple[Kernel, ...]:
-    """Plan each function of the module by itself, so that none computes what it does not return."""
-    params = any(leaf.role == "param" and leaf.differentiable for leaf in graph.leaves)
-    inputs = any(leaf.role == "input" and leaf.differentiable for leaf in graph.leaves)
-    by_inputs = derive(_constant_params(graph), registry) if params else joint
-    found = [_planned(by_inputs, "value", "value", registry)]
-    if any(name.startswith("aux.") for name, _ in graph.outputs):
-        found.append(_planned(by_inputs, "value", "aux", registry))
+def module_kernels(made: Middle, registry: Registry, one_visit: bool = False) -> tuple[Kernel, ...]:
+    """Plan each function of the module by itself, so that none computes what it does not return.
+
+    Derivatives by params are functions of their own, since a training step rarely wants them; so is the gradient by the
+    first input where there are more. `one_visit` adds those of value and gradient together, and the weights alone,
+    whose sum must be known before.
+    """
+    leaves = [leaf for leaf in made.graph.leaves if leaf.differentiable]
+    inputs = [leaf.name for leaf in leaves if leaf.role == "input"]
+    rows = ("rows", "weight")
+    asked: list[tuple[JointGraph, str, str, tuple[str, ...]]] = [(made.by_inputs, "value", "value", rows)]
+    if any(name.startswith("aux.") for name, _ in made.graph.outputs):
+        asked.append((made.by_inputs, "value", "aux", (*rows, "aux")))
+    groups = {"": ("grad",)} if inputs else {}
+    if len(inputs) > 1 and (first := identifier(inputs[0])) != "params":
+        groups[f"_{first}"] = (f"grad.{inputs[0]}",)
+    for suffix, heads in groups.items():
+        asked.append((made.by_inputs, "gradient", f"gradient{suffix}", heads))
+        if one_visit:
+            asked.append((made.by_inputs, "both", f"both{suffix}", (*rows, *heads)))
+    if inputs and one_visit:
+        asked.append((made.by_inputs, "value", "weight", ("weight",)))
     if inputs:
-        found += [_planned(by_inputs, kind, kind, registry) for kind in ("gradient", "second")]
-    if params:
-        found += [_planned(joint, kind, f"{kind}_params", registry) for kind in ("gradient", "second")]
+        asked.append((made.by_inputs, "second", "second", ("second",)))
+    if len(inputs) < len(leaves):
+        asked.append((made.joint, "gradient", "gradient_params", ("grad",)))
+        asked.append((made.joint, "second", "second_params", ("second",)))
+    found = [_planned(*one, registry) for one in asked]
     return tuple(kernel for kernel in found if kernel is not None)
 
 
@@ -161,17 +169,16 @@ def _constant_params(graph: Graph) -> Graph:
     return replace(graph, leaves=leaves)
 
 
-def _planned(joint: JointGraph, kind: str, name: str, registry: Registry) -> Kernel | None:
-    """One program under the name that its function will have, or None where the JointGraph doesn't hold it."""
-    heads = {"value": ("rows", "weight"), "aux": ("rows", "weight", "aux")}.get(name, ("grad",))
-    if kind == "second":
-        heads = ("second",)
-    outputs = tuple(o for o in joint.graph.outputs if o[0].partition(".")[0] in heads)
+def _planned(joint: JointGraph, kind: str, name: str, heads: tuple[str, ...], registry: Registry) -> Kernel | None:
+    """One program under the name that its function will have, or None where there is none."""
+    outputs = tuple(o for o in joint.graph.outputs if o[0] in heads or o[0].partition(".")[0] in heads)
     if not outputs:
         return None
     part = replace(joint, graph=replace(joint.graph, outputs=outputs))
-    program = next(p for p in plan(part, registry).programs if p.name.rpartition(".")[2] == kind)
-    return Kernel(name, replace(program, name=f"{joint.graph.name}.{name}"), part.graph)
+    for program in plan(part, registry).programs:
+        if program.name.rpartition(".")[2] == kind:
+            return Kernel(name, replace(program, name=f"{joint.graph.name}.{name}"), part.graph)
+    return None
 
 
 def _not_differentiable(first: Front, error: NotDifferentiableError) -> DiagnosticError:
@@ -184,21 +191,23 @@ def _not_differentiable(first: Front, error: NotDifferentiableError) -> Diagnost
 # --- the backend ------------------------------------------------------------------------------------------------------
 
 
-def _emit(programs: Plan, source: Source, registry: Registry, backend: str, device: str) -> tuple[Choice, Emitted]:
+def _emit(made: Middle, registry: Registry, backend: str, device: str) -> tuple[Choice, tuple[Kernel, ...], Emitted]:
     """The first choice that has words for the programs; one asked for by name is never replaced."""
     backends = dict(registry.backends)
     passed: list[str] = []
     while True:
         choice = choose(backends, backend, device)
+        kernels = module_kernels(made, registry, choice.spec.one_visit)
+        programs = Plan(tuple(k.program for k in kernels), made.plan.notes)
         try:
-            emitted = emit_with(choice.spec, programs, source, registry)
+            emitted = emit_with(choice.spec, programs, made.source, registry)
         except NotSupportedError as error:
             if backend != "auto":
                 raise BackendError(f"backend {backend!r} can't print this loss: {error}") from None
             passed.append(f"{choice.spec.name} can't print {error}")
             del backends[choice.spec.name]
             continue
-        return replace(choice, reason="; ".join([*passed, choice.reason])), emitted
+        return replace(choice, reason="; ".join([*passed, choice.reason])), kernels, emitted
 
 
 def installed(distribution: str) -> str:

@@ -31,8 +31,8 @@ class BackendSpec:
     """A backend as its plugin declares it: nothing is imported until it is used.
 
     `emit` and `probe` are "module:function"; see `lossdsl.backends.api` for what these are called with. `priority`
-    orders
-    `backend="auto"`: the highest that is available for the tensors' device.
+    orders `backend="auto"`: the highest that is available for the tensors' device. `one_visit` asks for programs that
+    give value and gradient together, for training steps in which the upstream is known to be one number.
     """
 
     name: str
@@ -43,6 +43,7 @@ class BackendSpec:
     priority: int = 0
     doc: str = ""
     distribution: str = ""
+    one_visit: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lossdsl.artifacts.identifiers import arguments
 from lossdsl.artifacts.literals import Apply, Literal, Name
@@ -186,6 +186,8 @@ def _kernel(table: Table, kernel: Kernel) -> Apply:
     args = [b for b in program.buffers if b.role in ("in", "param")]
     outs = [b for b in program.buffers if b.role == "out"]
     names = [name for name, _ in graph.outputs if _gives(kind, name)]
+    if kind == "both":  # the upstream is one number there
+        leaves = [replace(leaf, axes=()) if leaf.name == "@rows" else leaf for leaf in leaves]
     if [leaf.axes for leaf in leaves] != [b.axes for b in args] or len(names) != len(outs):
         raise InternalError(f"{program.name} doesn't take the leaves of its graph")
     keywords: tuple[tuple[str, Literal], ...] = ()
@@ -204,13 +206,15 @@ def _kernel(table: Table, kernel: Kernel) -> Apply:
 def _takes(kind: str, leaf: Leaf) -> bool:
     if leaf.role != "seed":
         return True
-    return kind == "second" or (kind == "gradient" and not leaf.name.startswith("@grad."))
+    return kind == "second" or (kind in ("gradient", "both") and not leaf.name.startswith("@grad."))
 
 
 def _gives(kind: str, name: str) -> bool:
     head = name.partition(".")[0]
-    if kind in ("value", "aux"):
-        return name in ("rows", "weight") or (kind == "aux" and head == "aux")
+    if kind == "weight":
+        return name == "weight"
+    if kind in ("value", "aux", "both"):
+        return name in ("rows", "weight") or head == {"aux": "aux", "both": "grad"}.get(kind)
     return head == ("grad" if kind == "gradient" else "second")
 
 

@@ -6,6 +6,7 @@ on an input; `dice` is a batch loss; `bce` is elementwise with a named output.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -373,3 +374,44 @@ class BCE(Loss):
             options.get("aux", False),
             options.get("check", False),
         )
+
+
+# --- the same in one visit: value and gradient together -------------------------------------------------------------
+
+
+def focal_both(logits: Tensor, target: Tensor, gamma: Tensor, ignore_index: Tensor, seed: Tensor) -> tuple[Tensor, ...]:
+    rows, weight = focal_value(logits, target, gamma, ignore_index)
+    (grad,) = focal_gradient(logits, target, gamma, ignore_index, seed.to(rows.dtype).expand(rows.shape))
+    return rows, weight, grad
+
+
+def focal_weight(logits: Tensor, target: Tensor, gamma: Tensor, ignore_index: Tensor) -> tuple[Tensor]:
+    return ((target != ignore_index).to(_real(logits).dtype),)
+
+
+AT_ONCE = replace(
+    FOCAL,
+    name="focal_at_once",
+    kernels=(
+        *FOCAL.kernels,
+        (
+            "both",
+            KernelSpec((*FOCAL_ARGS, "@rows"), (("rows", N, REAL), ("weight", N, REAL), ("grad.logits", NC, REAL))),
+        ),
+        ("weight", KernelSpec(FOCAL_ARGS, (("weight", N, REAL),))),
+    ),
+)
+
+
+class FocalAtOnce(Focal):
+    """Focal loss whose forward makes the gradient."""
+
+    compiled = Compiled(
+        AT_ONCE,
+        {
+            **{name: program.function for name, program in Focal.compiled.programs.items()},
+            "both": focal_both,
+            "weight": focal_weight,
+        },
+        "handmade",
+    )

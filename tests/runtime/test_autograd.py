@@ -6,7 +6,7 @@ import threading
 
 import pytest
 import torch
-from handmade import BCE, FOCAL, Dice, Focal, WeightedCE, focal_gradient, focal_value
+from handmade import BCE, FOCAL, Dice, Focal, FocalAtOnce, WeightedCE, focal_gradient, focal_value
 from torch.autograd import gradcheck, gradgradcheck
 
 F = torch.nn.functional
@@ -272,3 +272,69 @@ def test_aux_outputs_are_detached():
     only, nothing = Dice()(z.reshape(-1), t.reshape(-1) > 0.5, aux=True)
     assert nothing == {}
     assert only.dim() == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"reduction": "sum"},
+        {"reduction": "none"},
+        {"denominator": "elements"},
+        {"denominator": 2.5},
+        {"denominator": torch.tensor(3)},
+        {"ignore_index": 0},
+    ],
+)
+def test_value_and_gradient_in_one_visit(z, y, options):
+    slow, quick = Focal(**options), FocalAtOnce(**options)
+    for target in (y.clamp(0), y if "ignore_index" not in options else y.clamp(0)):
+        for factor in (1.0, -2.5):
+            expected, got = slow(z, target).sum() * factor, quick(z, target).sum() * factor
+            torch.testing.assert_close(got, expected)
+            torch.testing.assert_close(torch.autograd.grad(got, z), torch.autograd.grad(expected, z))
+    empty = torch.full_like(y, -100)
+    if "ignore_index" not in options:
+        loss = quick(z, empty)
+        assert (torch.autograd.grad(loss.sum(), z)[0] == 0).all()
+        assert quick(z, empty, empty="nan", reduction="mean", denominator="valid").isnan()
+
+
+def test_one_visit_is_one_visit(z, y, monkeypatch):
+    ran = []
+    loss = FocalAtOnce()
+    for name, program in loss.compiled.programs.items():
+
+        def counted(*args, kept=program.function, name=name):
+            ran.append(name)
+            return kept(*args)
+
+        monkeypatch.setattr(program, "function", counted)
+    value = loss(z, y)
+    assert ran == ["weight", "both"]
+    first = torch.autograd.grad(value, z, retain_graph=True)[0]
+    second = torch.autograd.grad(3 * value, z)[0]
+    assert ran == ["weight", "both"]
+    torch.testing.assert_close(second, 3 * first)
+    with pytest.raises(RuntimeError, match="second time"):
+        torch.autograd.grad(value, z)
+    ran.clear()
+    with torch.no_grad():
+        loss(z, y)
+    gamma = GAMMA.clone().requires_grad_()
+    loss(z, y, gamma=gamma).backward()
+    assert ran == ["value", "value", "gradient_params"]
+    assert gradcheck(lambda z: loss(z, y), (z,), fast_mode=True)
+    assert gradgradcheck(lambda z: loss(z, y), (z,), fast_mode=True)
+    torch.testing.assert_close(torch.func.grad(lambda z: loss(z, y))(z), first)
+
+
+def test_a_gradient_handed_over_and_changed_is_not_handed_over_again(z, y):
+    value = FocalAtOnce()(z, y)
+    first = torch.autograd.grad(value, z, retain_graph=True)[0]
+    first.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        torch.autograd.grad(value, z)
+    FocalAtOnce()(z, y).backward()
+    FocalAtOnce()(z, y).backward()
+    torch.testing.assert_close(z.grad, first)

@@ -17,6 +17,7 @@ def lossdsl_backends() -> list[BackendSpec]:
             probe="lossdsl_cpu.emit:probe",
             devices=("cpu",),
             priority=20,
+            one_visit=True,
             doc="Fused C++ loops, compiled at first use by the system's compiler.",
         )
     ]
