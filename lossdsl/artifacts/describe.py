@@ -78,6 +78,8 @@ def describe(
         keywords.append(("fold", fold))
     if sizes := tuple(_size(checked, table, a.name, a.size) for a in checked.axes if a.size is not None):
         keywords.append(("sizes", sizes))
+    if counted(graph):
+        keywords.append(("counted", True))
     if missing:
         keywords.append(("second_missing", missing))
     return Apply("Signature", keywords=tuple(keywords))
@@ -245,6 +247,26 @@ def rowwise(checked: CheckedLoss, graph: Graph) -> bool:
         if any(a != base_axis(a) and base_axis(a) in batch for a in node.type.axes):
             return False
     return True
+
+
+def counted(graph: Graph) -> bool:
+    """Whether a row's weight is 1, or 0 where an index is the ignored one, and nothing else."""
+    outputs = dict(graph.outputs)
+    if "weight" not in outputs:
+        return False
+
+    def presence(n: int) -> bool:
+        node = graph.nodes[n]
+        if node.op in ("and", "or", "not"):
+            return all(map(presence, node.args))
+        leaves = [graph.nodes[a].attrs[0] for a in node.args if graph.nodes[a].op == "leaf"]
+        return node.op in ("eq", "ne") and len(leaves) == 2 and IGNORE in leaves
+
+    node = graph.nodes[outputs["weight"]]
+    if node.op != "select" or not presence(node.args[0]):
+        return presence(outputs["weight"])
+    values = [graph.nodes[a].attrs for a in node.args[1:] if graph.nodes[a].op == "const"]
+    return sorted(float(v[0]) for v in values) == [0.0, 1.0]  # type: ignore[arg-type]
 
 
 def folding(checked: CheckedLoss, graph: Graph) -> str:

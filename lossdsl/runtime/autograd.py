@@ -47,6 +47,10 @@ class Compiled:
         self.indexed = any(s.kind.startswith("index ") for s in signature.inputs)
         self.quick = tuple(map(Quick, signature.inputs))
         self.calls: dict[tuple[str, str, str, bool], Call] = {}  # that most calls share
+        self.skip = next(
+            (i for i, s in enumerate(signature.params) if s.name == "ignore_index"),
+            None,
+        )
         # where the extent of each batch axis shows
         self.extents = tuple(
             next(
@@ -146,6 +150,7 @@ class Call:
         "route",
         "sizes",
         "valid",
+        "whole",
     )
 
     def __init__(
@@ -158,8 +163,10 @@ class Call:
         aux: bool,
         free: bool,
         poison: Tensor | None,
+        whole: bool = False,
     ) -> None:
         self.compiled = compiled
+        self.whole = whole  # no row is ignored, and every weight is 1
         self.sizes = sizes
         self.reduction = reduction
         self.denominator = denominator
@@ -198,7 +205,7 @@ class Call:
         ):
             return self.finish(outs)
         weight = None if route.weight is None else outs[route.weight]
-        by = self.divide(rows.numel(), weight)
+        by = self.divide(rows.numel(), None if self.whole else weight)
         return self.divided(rows, by), by
 
     def divide(self, count: int, weight: Tensor | None) -> float:
@@ -324,7 +331,12 @@ def _known(call: Call, operands: Sequence[Tensor]) -> bool:
         and call.reduction != "none"
         and operands[0].device.type == "cpu"
         and len(call.compiled.extents) == len(call.compiled.signature.batch)
-        and not (call.valid and call.route.weight and call.compiled.weight is None)
+        and not (
+            call.valid
+            and call.route.weight is not None
+            and call.compiled.weight is None
+            and not call.whole
+        )
     )
 
 
@@ -333,7 +345,7 @@ def _at_once(ctx: Any, call: Call, steps: Steps, operands: Sequence[Tensor]) -> 
     compiled, both = call.compiled, steps.both
     assert both is not None
     weight = None
-    if call.valid and compiled.weight is not None:
+    if call.valid and compiled.weight is not None and not call.whole:
         (weight,) = compiled.weight.run(operands, call.sizes)
     count = 1
     for place, dim in compiled.extents:

@@ -77,7 +77,11 @@ def call(
             and not compiled.signature.sizes
             and in_range(compiled.quick, *found)
         ):
-            how = _shared(compiled, reduction, denominator, empty)
+            # all indices are in range, so a negative one to ignore is nowhere
+            whole = compiled.signature.counted and (
+                compiled.skip is None or params[compiled.skip].item() < 0
+            )
+            how = _shared(compiled, reduction, denominator, empty, whole)
             return evaluate(how, [*found[0], *params])[0]
     return _call(
         compiled,
@@ -95,15 +99,15 @@ def call(
 
 
 def _shared(
-    compiled: Compiled, reduction: str, denominator: str, empty: str, aux: bool = False
+    compiled: Compiled, reduction: str, denominator: str, empty: str, whole: bool
 ) -> Call:
     """The Call of all calls with these options, which are checked once."""
-    key = (reduction, denominator, empty, aux)
+    key = (reduction, denominator, empty, whole)
     found = compiled.calls.get(key)
     if found is None:
         _check(compiled, reduction, denominator, empty)
         word = reduction if compiled.signature.kind != "map" else "none"
-        found = Call(compiled, (), word, denominator, empty, aux, False, None)
+        found = Call(compiled, (), word, denominator, empty, False, False, None, whole)
         compiled.calls[key] = found
     return found
 

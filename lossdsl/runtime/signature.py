@@ -62,8 +62,9 @@ class Signature:
     for the outermost reduction, or None for a batch loss or a map. `rowwise`: no row
     depends on another, on its place or on how many there are. `fold` is the batch axis
     that extra dimensions join, if any. `sizes` are axes that no input needs to bind: a
-    number, an integer param or "size A" each. `second_missing` says why there is no
-    second derivative.
+    number, an integer param or "size A" each. `counted`: the weight of a row is 1, or 0
+    where an index is the ignored one. `second_missing` says why there is no second
+    derivative.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Signature:
     backend: str = "torch"
     fold: str = ""
     sizes: tuple[tuple[str, int | str], ...] = ()
+    counted: bool = False
     second_missing: str = ""
 
 

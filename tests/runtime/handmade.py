@@ -392,6 +392,7 @@ def focal_weight(logits: Tensor, target: Tensor, gamma: Tensor, ignore_index: Te
 AT_ONCE = replace(
     FOCAL,
     name="focal_at_once",
+    counted=True,
     kernels=(
         *FOCAL.kernels,
         (
