@@ -7,6 +7,7 @@ that fits a line.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -341,8 +342,8 @@ def _docstring(doc: str) -> list[str]:
 
 
 def _wrapped(text: str) -> list[str]:
-    """A call that is too long for a line, with its arguments on the next, or on one each."""
-    depth, opened = 0, -1
+    """A call or subscript that is too long for a line, with its arguments on the next, or on one each."""
+    depth, opened, closed = 0, -1, -1
     commas: list[int] = []
     for i, c in enumerate(text):
         if c in "([{":
@@ -350,18 +351,24 @@ def _wrapped(text: str) -> list[str]:
             depth += 1
         elif c in ")]}":
             depth -= 1
-            if depth == 0 and i < len(text) - 1:
+            closed = i if depth == 0 else closed
+            if depth == 0 and i < len(text) - 1 and not _TAIL.fullmatch(text[i + 1 :]):
                 commas.clear()
         elif c == "," and depth == 1:
             commas.append(i)
-    if opened < 0 or not text.endswith(")"):
+    tail = text[closed + 1 :]
+    if opened < 0 or not _TAIL.fullmatch(tail):
         return [f"    {text}"]
-    inner = text[opened + 1 : -1]
+    end = f"    {text[closed]}{tail}"
+    inner = text[opened + 1 : closed]
     if len(inner) + 8 <= WIDTH:
-        return [f"    {text[: opened + 1]}", f"        {inner}", "    )"]
-    cuts = [opened, *(i for i in commas if i > opened), len(text) - 1]
+        return [f"    {text[: opened + 1]}", f"        {inner}", end]
+    cuts = [opened, *(i for i in commas if i > opened), closed]
     parts = [text[a + 1 : b].strip() for a, b in pairwise(cuts)]
-    return [f"    {text[: opened + 1]}", *(f"        {p}," for p in parts), "    )"]
+    return [f"    {text[: opened + 1]}", *(f"        {p}," for p in parts), end]
+
+
+_TAIL = re.compile(r"(\.mT)?")
 
 
 def apply(printer: Printer, name: str, args: Sequence[Text], dtype: str) -> Text:
