@@ -17,7 +17,8 @@ from pathlib import Path
 from lossdsl_cpu.cache import folder, publish
 
 ABI = 1  # of `run` and its packed arguments; part of every key
-OPTIMISE = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off")
+# -fno-tree-pre: partial redundancies are removed by branches, and a loop that holds one isn't vectorised.
+OPTIMISE = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fno-tree-pre")
 FLAGS = ("-std=gnu++17", *OPTIMISE, "-fopenmp", "-fPIC", "-shared", "-w")
 # Never -ffast-math: linked into a library it sets flush-to-zero for the whole process.
 

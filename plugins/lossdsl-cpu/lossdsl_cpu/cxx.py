@@ -12,7 +12,7 @@ from typing import Any
 from lossdsl.backends.api import Operand
 
 INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">"}
-INFIX |= {"ge": ">=", "and": "&&", "or": "||"}
+INFIX |= {"ge": ">=", "and": "&", "or": "|"}
 COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
 LOGIC = {"and", "or", "not"}
 NUMBERS = {"add", "sub", "mul"}  # whole of whole numbers
@@ -25,6 +25,7 @@ CALLS |= {"abs": "absolute", "round": "nearest", "mod": "modulo"}
 COSTLY = {"exp", "log", "expm1", "log1p", "sin", "cos", "tan", "acos", "asin", "atan", "tanh", "sigmoid", "softplus"}
 COSTLY |= {"erf", "lgamma", "digamma", "trigamma", "tetragamma", "logaddexp", "log1mexp", "expm1mx", "log1pmx"}
 COSTLY |= {"expsub", "divergence", "pow"}
+POWERS = {2.0: "{0} * {0}", 3.0: "{0} * {0} * {0}", 4.0: "({0} * {0}) * ({0} * {0})", -1.0: "R(1) / {0}"}
 TYPES = {"real": "R", "int": "long", "bool": "bool"}
 
 _KEYWORDS = frozenset(
@@ -181,7 +182,7 @@ def expression(op: str, args: Sequence[Operand], names: Names, dtype: str) -> st
     if op in LOGIC:
         if op == "not":
             return f"!{terms[0].text}"
-        return f"{terms[0].text} {INFIX[op]} {terms[1].text}"
+        return f"{terms[0].text} {INFIX[op]} {terms[1].text}"  # both sides: no branch in a vector
     if op in COMPARISONS:
         whole = all(t.dtype != "real" for t in terms)
         left, right = (t.text if whole else real(t) for t in terms)
@@ -192,6 +193,10 @@ def expression(op: str, args: Sequence[Operand], names: Names, dtype: str) -> st
         return f"{left} {INFIX[op]} {right}"
     if op == "div":
         return f"{real(terms[0])} / {real(terms[1])}"
+    if op == "pow" and not isinstance(args[1], str | bool) and dtype == "real":
+        exponent, base = float(args[1]), real(terms[0])
+        if exponent in POWERS:
+            return POWERS[exponent].format(base if re.fullmatch(r"\w+(\[\w+\])?", base) else f"({base})")
     if op == "neg":
         return f"-{terms[0].text if whole else real(terms[0])}"
     whole = whole and op in CALLS

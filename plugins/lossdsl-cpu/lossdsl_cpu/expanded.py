@@ -57,7 +57,7 @@ def _helper(op: str, records: Mapping[str, Any], made: dict[str, str]) -> None:
     parameters = ", ".join(f"R {a.term.text}" for a in arguments)
     body = "".join(f"  {line}\n" for line in tape.lines)
     made[op] = (
-        f"template <class R> static inline {kind} {helper_name(op)}({parameters}) {{\n"
+        f"template <class R> static INLINE {kind} {helper_name(op)}({parameters}) {{\n"
         f"{body}  return {result.term.text};\n}}\n"
     )
 

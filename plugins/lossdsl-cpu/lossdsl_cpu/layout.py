@@ -209,7 +209,7 @@ def total(tile: Tile, r: Reduce) -> None:
     text = real(t) if r.values[0].dtype == "real" else f"(long){t.text}"
     if r.reduction == "count":
         text = "1" if not isinstance(r.args[0], str) else f"{t.text} != 0"
-    where = f"if ({' && '.join(conditions)}) " if conditions else ""
+    where = f"if ({' & '.join(conditions)}) " if conditions else ""
     tile.say(f"for (long l = 0; l < n; ++l) {where}{state_names(r)}_parts[t].add({text});")
 
 
@@ -298,7 +298,7 @@ def stored(tile: Tile, s: Store, names: Names, guard: str) -> str:
     conditions = [] if s.where is None else [look(tile, s.where, names, "bool").text]
     conditions += [guard] if guard else []
     other = cast(constant(s.otherwise, b.dtype))
-    return f"{' && '.join(conditions)} ? {value} : {other}" if conditions else value
+    return f"{' & '.join(conditions)} ? {value} : {other}" if conditions else value
 
 
 def look(tile: Tile, x: Operand, names: Names, dtype: str = "number") -> Term:
@@ -521,7 +521,7 @@ def column(run: Run, r: Reduce) -> None:
     conditions = [] if r.where is None else [look(run.tile, r.where, run.names, "bool").text]
     if run.lanes:
         conditions = ["l < n", *([run.names[run.tile.rows.guard].text] if run.tile.rows.guard else []), *conditions]
-    x = f"{' && '.join(conditions)} ? {x} : 0" if conditions else x
+    x = f"{' & '.join(conditions)} ? {x} : 0" if conditions else x
     run.say(f"{a}_v += {x};" if run.lanes else f"{a}_parts[b * {n} + {run.column}] += {x};")
 
 
@@ -550,22 +550,22 @@ def add(run: Run, r: Reduce) -> None:
             run.say(f"{v} = {masked(run, r, f'{kind}({v}, {x})', v)};")
         case "logsumexp":
             e, b = f"{a}_e", run.acc(f"{a}_base")
-            inside = "" if r.where is None else f"{look(run.tile, r.where, run.names, 'bool').text} && "
+            inside = "" if r.where is None else f"{look(run.tile, r.where, run.names, 'bool').text} & "
             function = "exp" if r.where is not None else "exp_neg"
             run.say(f"const R {e} = {function}({x} - {b});")
             if r.values[0].name in run.sweep.exps:
                 run.say(f"{run.kept(a + '_exps')} = {e};")
-            run.say(f"const bool {a}_at = {inside}{x} == {b};")
+            run.say(f"const bool {a}_at = {inside}({x} == {b});")
             term = f"{a}_at ? 0. : (double){e}"
-            run.say(f"{run.acc(a + '_s')} += {term if r.where is None else f'{inside}!{a}_at ? (double){e} : 0.'};")
+            run.say(f"{run.acc(a + '_s')} += {term if r.where is None else f'{inside}(!{a}_at) ? (double){e} : 0.'};")
             run.say(f"{run.acc(a + '_n')} += {a}_at;")
         case "ties":
-            inside = "" if r.where is None else f"{look(run.tile, r.where, run.names, 'bool').text} && "
-            run.say(f"{run.acc(a + '_n')} += {inside}{x} == {run.acc(a + '_top')};")
+            inside = "" if r.where is None else f"{look(run.tile, r.where, run.names, 'bool').text} & "
+            run.say(f"{run.acc(a + '_n')} += {inside}({x} == {run.acc(a + '_top')});")
         case "argmax":
-            inside = "" if r.where is None else f"{look(run.tile, r.where, run.names, 'bool').text} && "
+            inside = "" if r.where is None else f"{look(run.tile, r.where, run.names, 'bool').text} & "
             v = run.acc(a + "_n")
-            run.say(f"{v} = {inside}{x} == {run.acc(a + '_top')} && {run.column} < {v} ? {run.column} : {v};")
+            run.say(f"{v} = {inside}({x} == {run.acc(a + '_top')}) & ({run.column} < {v}) ? {run.column} : {v};")
 
 
 def initial(r: Reduce) -> list[tuple[str, str, str, str]]:
@@ -679,7 +679,7 @@ def tops(run: Run, two: Sequence[Reduce]) -> None:
         x = real(look(run.tile, r.args[0], run.names))
         condition = f"{x} > {top}"
         if r.where is not None:
-            condition = f"{look(run.tile, r.where, run.names, 'bool').text} && {condition}"
+            condition = f"{look(run.tile, r.where, run.names, 'bool').text} & ({condition})"
         run.say(f"{top} = {condition} ? {x} : {top};")
     run.names = before
 

@@ -4,25 +4,25 @@ TEXT = r"""
 // Tensors' elements as the arithmetic's, and back with one rounding.
 struct bf16 { unsigned short u; };
 struct f16 { unsigned short u; };
-static inline unsigned ubits(float x) { return (unsigned)bits(x); }
-static inline float as_float(float x) { return x; }
-static inline double as_float(double x) { return x; }
-static inline double as_float(long x) { return (double)x; }
-static inline float as_float(bf16 x) { return from_bits((int)((unsigned)x.u << 16)); }
-static inline float as_float(f16 x) {
+static INLINE unsigned ubits(float x) { return (unsigned)bits(x); }
+static INLINE float as_float(float x) { return x; }
+static INLINE double as_float(double x) { return x; }
+static INLINE double as_float(long x) { return (double)x; }
+static INLINE float as_float(bf16 x) { return from_bits((int)((unsigned)x.u << 16)); }
+static INLINE float as_float(f16 x) {
   unsigned s = (unsigned)(x.u & 0x8000) << 16, e = (unsigned)(x.u & 0x7fff) << 13;
   float v = from_bits((int)e) * 0x1p112f;
   unsigned w = e >= 0x0f800000u ? e | 0x7f800000u : ubits(v);
   return from_bits((int)(w | s));
 }
-template <class R> static inline void put(R x, float *p) { *p = (float)x; }
-template <class R> static inline void put(R x, double *p) { *p = (double)x; }
-template <class R> static inline void put(R y, bf16 *p) {
+template <class R> static INLINE void put(R x, float *p) { *p = (float)x; }
+template <class R> static INLINE void put(R x, double *p) { *p = (double)x; }
+template <class R> static INLINE void put(R y, bf16 *p) {
   float x = (float)y;
   unsigned u = ubits(x), r = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
   p->u = (unsigned short)(x != x ? 0x7fc0u : r);
 }
-template <class R> static inline void put(R y, f16 *p) {
+template <class R> static INLINE void put(R y, f16 *p) {
   float x = (float)y;
   unsigned u = ubits(x), s = (u >> 16) & 0x8000u;
   u &= 0x7fffffffu;
@@ -33,8 +33,8 @@ template <class R> static inline void put(R y, f16 *p) {
   h = u > 0x7f800000u ? 0x7e00u : h;
   p->u = (unsigned short)(h | s);
 }
-template <class R> static inline void put(R x, long *p) { *p = (long)x; }
-template <class R> static inline void put(R x, bool *p) { *p = x != 0; }
+template <class R> static INLINE void put(R x, long *p) { *p = (long)x; }
+template <class R> static INLINE void put(R x, bool *p) { *p = x != 0; }
 
 // States of reductions. Sums of floats are carried in double; merge is associative, and called in a fixed order.
 template <class R> struct Sum {
@@ -126,14 +126,14 @@ template <class R> struct Lse {
 #pragma omp declare reduction(min_r : float, double, long : omp_out = minimum(omp_out, omp_in)) \
     initializer(omp_priv = omp_orig)
 // A whole number in 32 bits: one that doesn't fit stays on its side of every index
-static inline int narrow(long x) {
+static INLINE int narrow(long x) {
   return x > 2147483647L ? 2147483647 : x < -2147483648L ? -2147483647 - 1 : (int)x;
 }
 
 // Tiles of rows. Along: element c of row l at p[l * ld + c]; in lanes: at p[c * ld + l]. What doesn't lie so is copied.
 typedef float V8 __attribute__((vector_size(32)));
 typedef int I8 __attribute__((vector_size(32)));
-static inline void transpose8(V8 *r) {
+static INLINE void transpose8(V8 *r) {
   V8 a[8], b[8];
   for (int i = 0; i < 8; i += 2) {
     a[i] = __builtin_shuffle(r[i], r[i + 1], I8{0, 8, 1, 9, 4, 12, 5, 13});
@@ -150,7 +150,7 @@ static inline void transpose8(V8 *r) {
   }
 }
 // to[c * lt + l] = from[l * lf + c] for `n` l and `m` c; the last eight of either overlap those before
-static inline void transpose(const float *from, long lf, float *to, long lt, long n, long m) {
+static INLINE void transpose(const float *from, long lf, float *to, long lt, long n, long m) {
   if (n < 8 || m < 8) {
     for (long l = 0; l < n; ++l)
       for (long c = 0; c < m; ++c) to[c * lt + l] = from[l * lf + c];
@@ -167,7 +167,7 @@ static inline void transpose(const float *from, long lf, float *to, long lt, lon
     }
   }
 }
-template <class T> static inline void transpose(const T *from, long lf, T *to, long lt, long n, long m) {
+template <class T> static INLINE void transpose(const T *from, long lf, T *to, long lt, long n, long m) {
   if (sizeof(T) == 4) return transpose((const float *)from, lf, (float *)to, lt, n, m);
   for (long l = 0; l < n; ++l)
     for (long c = 0; c < m; ++c) to[c * lt + l] = from[l * lf + c];
@@ -238,7 +238,7 @@ struct Arena {
   ~Arena() { for (void *p : held) std::free(p); }
 };
 // Rows are split into blocks by their number alone, so that no result depends on the number of threads.
-static inline long block_count(long rows, long state) {
+static INLINE long block_count(long rows, long state) {
   long most = state > 0 ? (1L << 20) / state : 64;
   most = most > 64 ? 64 : most < 1 ? 1 : most;
   return rows < most ? (rows < 1 ? 1 : rows) : most;
