@@ -410,8 +410,14 @@ def _cast(x: Text, dtype: str) -> Text:
 
 
 def _branches(printer: Printer, args: Sequence[Text], dtype: str, condition: Text) -> list[Text]:
-    """The branches of a `torch.where`: two numbers would be float32 whatever the arithmetic is."""
+    """The branches of a `torch.where`: two numbers would be float32 whatever the arithmetic is; what torch rounds to
+    reals may be an index.
+    """
     both = list(args)
+    if dtype == "int":
+        return [
+            replace(a, text=f"{a.at(ATOM)}.long()", binds=ATOM, dtype=dtype) if a.dtype == "real" else a for a in both
+        ]
     if dtype == "real" and not any(a.tensor and a.dtype == "real" for a in both):
         if {a.text for a in both} == {"0", "1"}:
             return both
