@@ -256,7 +256,8 @@ class Rebuild:
             case "select" if truths[0] is not None:
                 return args[1] if truths[0] else args[2]
             case "not" if truths[0] is not None:
-                return self.raw("const", (), node.type, (not truths[0],))
+                # A constant is one node for all who read it: it must not have the axes of the first.
+                return self.raw("const", (), Type(kind="bool", interval=UNIT), (not truths[0],))
             case "and" | "or" if None in truths and truths != [None, None]:
                 known = truths[0] if truths[1] is None else truths[1]
                 other = args[1] if truths[1] is None else args[0]
