@@ -16,13 +16,13 @@ import pytest
 
 from lossdsl.check.check import check
 from lossdsl.derive.derive import derive
+from lossdsl.derive.points import random_leaves, sizes_for
 from lossdsl.ir.graph import Graph, JointGraph, Leaf
 from lossdsl.ir.interpret import evaluate
 from lossdsl.ir.lower import lower
 from lossdsl.plugins import discover
 from lossdsl.source.text import Source
 from lossdsl.syntax import parse
-from lossdsl.testing.values import random_leaves, sizes_for
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted([*(ROOT / "lossdsl/packs/std").glob("*.loss"), *(ROOT / "tests/check/cases").glob("*.loss")])

@@ -69,6 +69,10 @@ def _probabilities(b: Builder, e: int, axes: tuple[str, ...], mask: int | None) 
     """Σ softmax is 1, and without one entry it is 1 less that entry."""
     if mask is None and b[e].op == "expsub" and all(_is_distribution(b, a, axes) for a in b[e].args):
         return b.const(0)
+    less = inside(b, e, "expm1")
+    if mask is None and less is not None and _is_logp(b, less, axes):
+        size = b.reduce("count", axes, b.const(True))
+        return b.node("sub", [b.const(1), size])
     u = inside(b, e, "exp")
     if u is None or not _is_logp(b, u, axes):
         return None

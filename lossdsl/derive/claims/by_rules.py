@@ -1,0 +1,181 @@
+"""Proofs for all inputs: by rewriting, by intervals, by the curvature of what a loss is composed of.
+
+The rewrite rules are equalities of real mathematics, each tested at 50 digits: expressions that become one node are
+equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from lossdsl.ir.builder import Builder
+
+Curvature = Literal["constant", "affine", "convex", "concave", ""]
+_DEPTH = 12
+
+
+def equal(b: Builder, x: int, y: int) -> bool:
+    x, y = _settled(b, x), _settled(b, y)
+    return x == y or b.value(b.node("sub", [x, y])) == 0
+
+
+def _settled(b: Builder, n: int) -> int:
+    """Where a choice is made by A == y, the branch taken there is the one at y."""
+    node = b[n]
+    if node.op == "neg":
+        return b.node("neg", [_settled(b, node.args[0])])
+    if node.op != "select" or b[node.args[0]].op != "eq":
+        return n
+    condition, yes, no = node.args
+    index, y = b[condition].args
+    if b[index].op != "index":
+        return n
+    return b.node("select", [condition, b.pick(yes, {str(b[index].attrs[0]): y}), no])
+
+
+def cancels(b: Builder, n: int) -> bool:
+    """x/x, wherever that is defined."""
+    node = b[n]
+    return node.op == "div" and node.args[0] == node.args[1]
+
+
+def nonnegative(b: Builder, n: int, depth: int = _DEPTH) -> bool:
+    """Whether n >= 0 for all inputs: by its interval, else by its parts and by common denominators."""
+    if b.type(n).interval.low >= 0:
+        return True
+    if depth == 0:
+        return False
+    node = b[n]
+    match node.op:
+        case "add":
+            return all(nonnegative(b, a, depth - 1) for a in node.args) or _over_one(b, n, depth)
+        case "sub":
+            return _over_one(b, n, depth)
+        case "neg":
+            return nonpositive(b, node.args[0], depth - 1)
+        case "mul" | "div":
+            x, y = node.args
+            same = nonnegative(b, x, depth - 1) and nonnegative(b, y, depth - 1)
+            return same or (nonpositive(b, x, depth - 1) and nonpositive(b, y, depth - 1))
+        case "select":
+            return all(nonnegative(b, a, depth - 1) for a in node.args[1:])
+        case "reduce" if node.attrs[0] in ("sum", "max", "min", "prod"):
+            return node.attrs[0] != "max" and nonnegative(b, node.args[0], depth - 1)
+        case "pick" | "detach":
+            return nonnegative(b, node.args[0], depth - 1)
+    return False
+
+
+def nonpositive(b: Builder, n: int, depth: int = _DEPTH) -> bool:
+    return b.type(n).interval.high <= 0 or (depth > 0 and nonnegative(b, b.node("neg", [n]), depth - 1))
+
+
+def _over_one(b: Builder, n: int, depth: int) -> bool:
+    """a/q ± c/q >= 0 where (a ± c)/q is."""
+    node = b[n]
+    x, y = (b[a] for a in node.args)
+    sign = node.op
+    if y.op == "neg":
+        y, sign = b[y.args[0]], "sub" if node.op == "add" else "add"
+    if x.op == y.op == "div" and x.args[1] == y.args[1]:
+        together = b.node("div", [b.node(sign, [x.args[0], y.args[0]]), x.args[1]])
+        return nonnegative(b, together, depth - 1)
+    return False
+
+
+def depends(b: Builder, n: int, leaves: Sequence[int]) -> bool:
+    stack, seen = [n], set()
+    while stack:
+        m = stack.pop()
+        if m in leaves:
+            return True
+        if m not in seen:
+            seen.add(m)
+            stack.extend(b[m].args)
+    return False
+
+
+def curvature(b: Builder, n: int, x: int) -> Curvature:
+    """How n curves in the leaf x, by the rules of disciplined convex programming (Grant, Boyd, Ye, 2006)."""
+    if not depends(b, n, [x]):
+        return "constant"
+    if n == x:
+        return "affine"
+    node = b[n]
+    of = [curvature(b, a, x) for a in node.args]
+    match node.op:
+        case "add":
+            return _sum(of)
+        case "sub":
+            return _sum([of[0], _flip(of[1])])
+        case "neg":
+            return _flip(of[0])
+        case "mul":
+            for i in (0, 1):
+                if of[i] == "constant":
+                    return _scaled(b, node.args[i], of[1 - i])
+        case "div":
+            if of[1] == "constant":
+                return _scaled(b, node.args[1], of[0])
+        case "pick" | "reduce" if node.op == "pick" or node.attrs[0] == "sum":
+            return of[0] if all(c == "constant" for c in of[1:]) else ""
+        case "reduce" if node.attrs[0] in ("max", "logsumexp") and of[1:] in ([], ["constant"]):
+            return "convex" if of[0] in ("affine", "convex") else ""
+        case "reduce" if node.attrs[0] == "min" and of[1:] in ([], ["constant"]):
+            return "concave" if of[0] in ("affine", "concave") else ""
+        case "logp":  # z - lse(z)
+            return "concave" if of[0] == "affine" and of[1:] in ([], ["constant"]) else ""
+        case "select":
+            if of[0] == "constant":
+                return _either(of[1], of[2])
+        case "exp" | "softplus" | "relu":
+            return "convex" if of[0] in ("affine", "convex") else ""
+        case "maximum" | "logaddexp":
+            return "convex" if all(c in ("constant", "affine", "convex") for c in of) else ""
+        case "minimum":
+            return "concave" if all(c in ("constant", "affine", "concave") for c in of) else ""
+        case "abs":
+            return "convex" if of[0] == "affine" else ""
+        case "log" | "sqrt":
+            return "concave" if of[0] in ("affine", "concave") else ""
+        case "pow":
+            return _power(b, node.args, of)
+    return ""
+
+
+def _power(b: Builder, args: Sequence[int], of: Sequence[Curvature]) -> Curvature:
+    exponent = b.type(args[1]).interval
+    if of[1] != "constant":
+        return ""
+    even = b.value(args[1]) in (2, 4, 6)
+    if even and (of[0] == "affine" or (of[0] == "convex" and nonnegative(b, args[0]))):
+        return "convex"
+    grows = exponent.low >= 1 and nonnegative(b, args[0])
+    return "convex" if grows and of[0] in ("affine", "convex") else ""
+
+
+def _flip(c: Curvature) -> Curvature:
+    return {"convex": "concave", "concave": "convex"}.get(c, c)  # type: ignore[return-value]
+
+
+def _sum(parts: Sequence[Curvature]) -> Curvature:
+    found: Curvature = "constant"
+    for c in parts:
+        found = _either(found, c)
+    return found
+
+
+def _either(a: Curvature, c: Curvature) -> Curvature:
+    order: list[Curvature] = ["constant", "affine"]
+    if a == c or (a in order and (c not in order or order.index(c) >= order.index(a))):
+        return c
+    return a if c in order else ""
+
+
+def _scaled(b: Builder, by: int, c: Curvature) -> Curvature:
+    if c == "affine":
+        return c
+    if nonnegative(b, by):
+        return c
+    return _flip(c) if nonpositive(b, by) else ""
