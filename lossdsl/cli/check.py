@@ -64,7 +64,8 @@ def _syntax(source: Source) -> tuple[dict[str, Any], list[Diagnostic]]:
 
 
 def _whole(source: Source, registry: Registry, prove: bool) -> tuple[dict[str, Any], list[Diagnostic]]:
-    """Everything up to the gradient, then the examples, then the proof of the gradient."""
+    """Everything up to the gradient, then the examples, the claims, and the proof of the gradient."""
+    from lossdsl.derive.claims.decide import decide
     from lossdsl.derive.examples import run_examples
     from lossdsl.pipeline import middle
     from lossdsl.source.diagnostic import DiagnosticError
@@ -78,12 +79,18 @@ def _whole(source: Source, registry: Registry, prove: bool) -> tuple[dict[str, A
             return middle(source, registry, modes).graph if modes else made.graph
 
         results = run_examples(made.checked, registry, lowered)
+        verdicts = decide(made.lossdef, made.checked, registry)
     except DiagnosticError as error:
         return record, list(error.diagnostics)
     if prove:
         record["gradient"] = _proof(made.checked, registry)
     record["examples"] = [{"expected": r.expected, "got": r.got, "ok": r.ok} for r in results]
-    return record, [*made.checked.warnings, *(r.problem for r in results if r.problem is not None)]
+    record["claims"] = [
+        {"claim": v.claim, "status": v.status, "detail": v.detail, "points": v.points, "digits": v.digits}
+        for v in verdicts
+    ]
+    problems = [*(r.problem for r in results), *(v.problem for v in verdicts)]
+    return record, [*made.checked.warnings, *(p for p in problems if p is not None)]
 
 
 def _proof(checked: CheckedLoss, registry: Registry) -> dict[str, Any]:
@@ -104,6 +111,7 @@ def _in_words(source: Source, record: dict[str, Any], diagnostics: list[Diagnost
         (sum(d.severity == "error" for d in diagnostics), "error"),
         (sum(d.severity == "warning" for d in diagnostics), "warning"),
         (sum(example["ok"] for example in record.get("examples", ())), "example holds"),
+        *((_count(record, status), f"claim {status}") for status in ("proved", "held", "undecided")),
     ]
     parts = [_plural(n, noun) for n, noun in counts if n]
     if "gradient" in record:
@@ -111,6 +119,11 @@ def _in_words(source: Source, record: dict[str, Any], diagnostics: list[Diagnost
     return f"{source.name}: {'ok' if record['ok'] else 'wrong'}" + (f", {', '.join(parts)}" if parts else "")
 
 
+def _count(record: dict[str, Any], status: str) -> int:
+    return sum(claim["status"] == status for claim in record.get("claims", ()))
+
+
 def _plural(n: int, noun: str) -> str:
-    many = {"error": "errors", "warning": "warnings", "example holds": "examples hold"}
-    return f"{n} {noun if n == 1 else many[noun]}"
+    word, _, rest = noun.partition(" ")
+    many = f"{word}s {'hold' if rest == 'holds' else rest}".strip()
+    return f"{n} {noun if n == 1 else many}"

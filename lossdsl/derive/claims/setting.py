@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from lossdsl.check.check import check
@@ -47,24 +47,42 @@ def place(b: Builder, graph: Graph, replaced: Mapping[str, Replacement]) -> dict
 
     No row is left out, since claims are about rows that are there, and inputs with a default have it.
     """
-    defaults = {name.removeprefix("default."): node for name, node in graph.outputs if name.startswith("default.")}
     leaves = {leaf.name: leaf for leaf in graph.leaves}
-    ids: list[int] = []
-    for node in graph.nodes:
+    defaults = {name.removeprefix("default."): node for name, node in graph.outputs if name.startswith("default.")}
+    roots = sum(node.op == "root" for node in b.nodes)  # unknowns of another graph have other numbers
+    ids: dict[int, int] = {}
+    for n in (*_reached(graph, defaults.values()), *range(len(graph.nodes))):
+        if n in ids:
+            continue
+        node = graph.nodes[n]
         args = [ids[a] for a in node.args]
         name = str(node.attrs[0]) if node.op == "leaf" else ""
         if name in replaced:
-            ids.append(replaced[name](b))
-        elif defaults.get(name, len(ids)) < len(ids):
-            ids.append(ids[defaults[name]])
+            ids[n] = replaced[name](b)
+        elif name in defaults and defaults[name] in ids:
+            ids[n] = ids[defaults[name]]
         elif node.op == "leaf":
-            ids.append(b.leaf(leaves[name], node.origin))
+            ids[n] = b.leaf(leaves[name], node.origin)
         elif node.op == "var":
-            ids.append(b.var(int(node.attrs[0]), node.type))  # type: ignore[arg-type]
+            ids[n] = b.var(roots + int(node.attrs[0]), node.type)
+        elif node.op == "root":
+            ids[n] = b.node("root", args, (roots + int(node.attrs[0]),), node.origin)
         elif node.op == "eq" and any(b[a].op == "leaf" and b[a].attrs == (IGNORE,) for a in args):
-            ids.append(b.const(False))
+            ids[n] = b.const(False)
         elif node.op == "pick":
-            ids.append(b.pick(args[0], dict(zip(node.attrs[0], args[1:], strict=True))))  # type: ignore[arg-type]
+            ids[n] = b.pick(args[0], dict(zip(node.attrs[0], args[1:], strict=True)))
         else:
-            ids.append(b.node(node.op, args, node.attrs, node.origin))
+            ids[n] = b.node(node.op, args, node.attrs, node.origin)
     return {name: ids[node] for name, node in graph.outputs}
+
+
+def _reached(graph: Graph, roots: Iterable[int]) -> list[int]:
+    """What the roots need, in topological order."""
+    seen: set[int] = set()
+    stack = list(roots)
+    while stack:
+        n = stack.pop()
+        if n not in seen:
+            seen.add(n)
+            stack.extend(graph.nodes[n].args)
+    return sorted(seen)

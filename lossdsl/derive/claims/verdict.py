@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from lossdsl.source.diagnostic import Diagnostic, Label
 from lossdsl.source.text import Span
 
 Status = Literal["proved", "held", "refuted", "undecided"]
@@ -26,3 +27,11 @@ class Verdict:
     span: Span
     points: int = 0
     digits: int = 0
+
+    @property
+    def problem(self) -> Diagnostic | None:
+        """What is to be said of a claim that is false."""
+        if self.status != "refuted":
+            return None
+        label = Label(self.span, f"false at {self.detail}")
+        return Diagnostic("E0903", "the claim is false", (label,), "correct the equation, or say where the claim holds")

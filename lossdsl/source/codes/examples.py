@@ -1,4 +1,4 @@
-"""Codes of examples that don't hold (E09xx)."""
+"""Codes of examples and claims that don't hold (E09xx)."""
 
 from __future__ import annotations
 
@@ -20,5 +20,13 @@ CODES: tuple[ErrorCode, ...] = (
         "without a default are given.",
         example="loss half\ninput x[N]\nreturn x / 2\nexample x = [[3]] gives 1.5\n",
         fix="give each input a list as deep as it has axes: `x = [3]`",
+    ),
+    ErrorCode(
+        code="E0903",
+        title="a claim is false",
+        reason="A claim is decided: proved by the rewrite rules, by signs or by curvature, or tried at points to 40 "
+        "digits. At the point that is shown it does not hold.",
+        example="loss half\ninput x[N]\nreturn x / 2\nclaim loss >= 0\n",
+        fix="correct the equation, or say for which inputs the claim holds: `input x[N] in [0, inf)`",
     ),
 )

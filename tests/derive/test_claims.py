@@ -1,0 +1,105 @@
+"""Claims of every kind: proved ones, ones that hold at points, and false ones, which must be refuted."""
+
+from __future__ import annotations
+
+import pytest
+
+from lossdsl.check.check import check
+from lossdsl.derive.claims.decide import decide
+from lossdsl.derive.claims.verdict import Verdict
+from lossdsl.plugins import discover
+from lossdsl.source.text import Source
+from lossdsl.syntax import parse
+
+HEAD = "loss l\ninput logits[N, C]\ninput target[N]: index C\n"
+CE = HEAD + "return -log(softmax(logits)[target])\n"
+MAE = HEAD + "return 1 - softmax(logits)[target]\n"
+GCE = HEAD + "param q = 0.7 in (0, 1]\nreturn (1 - softmax(logits)[target]^q) / q\n"
+FOCAL = HEAD + "param gamma = 2 in [0, inf)\np = softmax(logits)[target]\nreturn -(1 - p)^gamma * log(p)\n"
+NCE = HEAD + "logp = log_softmax(logits)\nreturn logp[target] / sum[C](logp)\n"
+BRIER = HEAD + "return sum[C]((softmax(logits) - (C == target))^2)\n"
+ZLOSS = HEAD + "return logsumexp(logits)^2 + 0 * logits[target]\n"
+HINGE = "loss l\ninput x[N]\nreturn relu(1 - x)\n"
+
+
+def verdicts(text: str, *claims: str) -> tuple[Verdict, ...]:
+    source = Source("l.loss", text + "".join(f"claim {c}\n" for c in claims))
+    registry = discover()
+    lossdef = parse(source)
+    return decide(lossdef, check(lossdef, source, registry), registry)
+
+
+@pytest.mark.parametrize(
+    ("text", "claim"),
+    [
+        (CE, "loss == cross_entropy(logits, target)"),
+        (FOCAL, "loss == cross_entropy(logits, target) when gamma = 0"),
+        (GCE, "loss == mean_absolute_error(logits, target) when q = 1"),
+        (CE, "loss >= 0"),
+        (GCE, "loss >= 0"),
+        (GCE, "loss <= 1 / q"),
+        (MAE, "loss <= 1"),
+        (CE, "shift_invariant(logits)"),
+        (FOCAL, "shift_invariant(logits)"),
+        (BRIER, "shift_invariant(logits)"),
+        (MAE, "symmetric(target)"),
+        (NCE, "symmetric(target)"),
+        (CE, "convex(logits)"),
+        (HINGE, "convex(x)"),
+        (CE, "grad(logits) == softmax(logits) - (C == target)"),
+    ],
+)
+def test_proved(text: str, claim: str) -> None:
+    (verdict,) = verdicts(text, claim)
+    assert verdict.status == "proved"
+    assert verdict.claim == claim
+    assert verdict.detail
+
+
+@pytest.mark.parametrize(
+    ("text", "claim"),
+    [
+        (GCE, "loss == cross_entropy(logits, target) when q -> 0"),
+        (BRIER, "loss <= 2"),
+        (CE, "lipschitz(logits) <= 1.4142136"),
+        (CE, "proper"),
+        (BRIER, "proper"),
+    ],
+)
+def test_held(text: str, claim: str) -> None:
+    (verdict,) = verdicts(text, claim)
+    assert verdict.status == "held"
+    assert verdict.points >= 1
+    assert verdict.digits >= 40
+
+
+@pytest.mark.parametrize(
+    ("text", "claim"),
+    [
+        (FOCAL, "loss == cross_entropy(logits, target) when gamma = 0.001"),
+        (CE, "loss == 1.000001 * cross_entropy(logits, target)"),
+        (CE, "loss >= 0.001"),
+        (GCE, "loss <= 1"),
+        (ZLOSS, "shift_invariant(logits)"),
+        (CE, "symmetric(target)"),
+        (BRIER, "symmetric(target)"),
+        (GCE, "convex(logits)"),
+        (MAE, "convex(logits)"),
+        (CE, "lipschitz(logits) <= 1"),
+        (MAE, "proper"),
+        (CE, "grad(logits) == softmax(logits)"),
+        (GCE, "loss == mean_absolute_error(logits, target) when q -> 0"),
+    ],
+)
+def test_refuted(text: str, claim: str) -> None:
+    (verdict,) = verdicts(text, claim)
+    assert verdict.status == "refuted"
+    assert " = [" in verdict.detail, "a counterexample is shown"
+    assert verdict.problem is not None
+    assert verdict.problem.code == "E0903"
+
+
+def test_a_counterexample_is_a_small_one() -> None:
+    (verdict,) = verdicts(CE, "loss >= 1")
+    assert verdict.detail.count("[[") == 1
+    assert "], [" not in verdict.detail.split("target")[0], "one row shows it"
