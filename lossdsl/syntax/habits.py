@@ -174,12 +174,16 @@ AT = (
     _at("E0133", rf".*{_OPERAND}", rf"(?P<x>{_NAME}|\d[\d.]*)", "an operator or a comma is missing", "before this", ""),
     _at("E0133", rf".*{_OPERAND}", r"\(", "an operator or a comma is missing", "before this",
         "put `*` between two factors"),
-    _at("E0127", r".*", r"\{", "braces hold the names of a mode, in a param", "not expected here", ""),
-    _at("E0127", r".*", r":", "a colon stands before a kind, in an input, a param or a def", "not expected here", ""),
+    _at("E0127", r".+", r"\{", "braces hold the names of a mode, in a param", "not expected here", ""),
+    _at("E0127", r".+", r":", "a colon stands before a kind, in an input, a param or a def", "not expected here", ""),
+    _at("E0127", rf".*{_OPERATOR}", r"(?:[-+*/^<>=]=?|,|\|>|and\b|or\b)", "a value is missing before `{all}`",
+        "here", ""),
+    _at("E0127", r".*\[[^\]]*", r"\d+", "axes have names, not numbers", "a size?",
+        "write a capital name, as in `x[N, C]`",
+        "input param def_ batch axis"),
     _at("E0127", r"[^(\[]*|.*[\])][^(\[]*", r",", "one value is returned", "a second one",
         "write `output name` above, to hand a value out beside the loss", "return_"),
-    _at("E0127", r".*", r",", "a comma stands between arguments, in brackets", "not expected here", ""),
-    _at("E0127", rf".*{_OPERATOR}", r"[-+*/^<>=]=?|\|>|and\b|or\b", "a value is missing before `{all}`", "here", ""),
+    _at("E0127", r".+", r",", "a comma stands between arguments, in brackets", "not expected here", ""),
 )  # fmt: skip
 
 # What is missing where a statement ends too early, by its rule.

@@ -123,6 +123,9 @@ def _at(code: str, masked: str, rule: str, at: int, start: int) -> Diagnostic:
     found = re.match(r"\w{1,40}'*|\S", code[at:])
     what = found.group() if found else code[at]
     label = Label(Span(start + at, start + at + len(what)), "not expected here")
+    if at == 0:
+        fix = "start it with a word such as `input` or `return`, or with a name and `=`"
+        return Diagnostic("E0116", f"no statement starts with `{what}`", (label,), fix)
     return Diagnostic("E0127", f"`{what}` can't stand here", (label,), ENDS.get(rule, ""))
 
 
