@@ -20,6 +20,7 @@ BUDGETS = {
     "artifacts": 60,
     "backends": 120,
     "bad": 30,
+    "bench": 30,
     "catalogue": 180,
     "check": 60,
     "cli": 120,

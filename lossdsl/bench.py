@@ -1,0 +1,306 @@
+"""Timing losses: backends and baselines in one process, interleaved, checked against float64 before anything is timed.
+
+Only ratios within one run mean anything: between processes torch itself moves by a factor of two.
+
+    clone    fresh memory for a copy of every tensor that gets a gradient: the floor of a fresh gradient
+    copy     the same into memory that is there: the floor of a gradient in place
+    exp      `torch.exp(x, out=y)` of one of them: the unit of transcendentals
+    eager    the value composed of torch operations, the gradient by autograd
+    compile  `torch.compile` of that
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lossdsl.check.typed import CheckedLoss, Input
+from lossdsl.pipeline import Built, build
+from lossdsl.registry import Registry
+from lossdsl.source.diagnostic import InternalError
+from lossdsl.source.text import Source
+
+BASELINES = ("clone", "copy", "exp", "eager", "compile")
+WARM_UP = 3
+SETS = 2  # of inputs, taken by turns
+IGNORED = -100
+
+Run = Callable[[Sequence[Tensor]], object]
+
+
+class WrongGradientError(Exception):
+    """What was to be timed gives a wrong value or gradient."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds of one candidate over all rounds: median and quartiles, and the peak of memory in bytes beyond what was
+    held before (None where it can't be asked for)."""
+
+    median: float
+    low: float
+    high: float
+    peak: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One loss at one shape. `ratios` are of medians, against each baseline that ran."""
+
+    loss: str
+    sizes: tuple[tuple[str, int], ...]
+    dtype: str
+    threads: int
+    rounds: int
+    timings: Mapping[str, Timing]
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+    def ratio(self, name: str, baseline: str) -> float:
+        return self.timings[name].median / self.timings[baseline].median
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data: the timings and every ratio to a baseline."""
+        baselines = [b for b in BASELINES if b in self.timings]
+        plain = asdict(self)
+        plain["sizes"] = dict(self.sizes)
+        plain["ratios"] = {n: {b: self.ratio(n, b) for b in baselines if b != n} for n in self.timings}
+        return plain
+
+
+def measure(
+    source: Source,
+    registry: Registry,
+    sizes: Mapping[str, int],
+    *,
+    backends: Sequence[str] = ("cpu", "torch"),
+    baselines: Sequence[str] = ("clone", "copy", "exp", "eager"),
+    others: Mapping[str, Callable[..., Tensor]] | None = None,
+    dtype: torch.dtype = torch.float32,
+    device: str = "cpu",
+    rounds: int = 30,
+) -> Report:
+    """Time value and gradient of a loss whose axes have these sizes.
+
+    `others` are more baselines: functions of the loss's inputs, in order, that give the mean loss. Raises BackendError
+    for a backend that can't be used and WrongGradientError for one that is wrong.
+    """
+    built = {name: build(source, registry, name, device=device) for name in backends}
+    whole = built.get("torch") or build(source, registry, "torch", device=device)
+    checked = whole.checked
+    sets = [draw(checked, sizes, dtype, device, seed) for seed in range(SETS)]
+    places = [i for i, x in enumerate(sets[0]) if x.requires_grad]
+    if not places:
+        raise InternalError(f"{checked.name} has no input with a gradient")
+    runs: dict[str, Run] = {name: _module(b, places) for name, b in built.items()}
+    if "eager" in baselines:
+        runs["eager"] = _composed(whole, places, compiled=False)
+    if "compile" in baselines:
+        runs["compile"] = _composed(whole, places, compiled=True)
+    for name, function in (others or {}).items():
+        runs[name] = _by_autograd(function, places)
+    failures = _checked(runs, whole, sets[0], places, dtype, required=set(built))
+    runs |= {name: run for name, run in _floors(sets[0], places).items() if name in baselines}
+    return Report(
+        loss=checked.name,
+        sizes=tuple(sizes.items()),
+        dtype=str(dtype).removeprefix("torch."),
+        threads=torch.get_num_threads(),
+        rounds=rounds,
+        timings=_timed(runs, sets, rounds, device),
+        failures=failures,
+    )
+
+
+# --- inputs -----------------------------------------------------------------------------------------------------------
+
+
+def draw(
+    checked: CheckedLoss, sizes: Mapping[str, int], dtype: torch.dtype, device: str = "cpu", seed: int = 0
+) -> list[Tensor]:
+    """Random tensors for a loss's inputs, within what the file says of them; those with a gradient require it."""
+    generator = torch.Generator().manual_seed(seed)
+    return [_drawn(i, sizes, dtype, generator).to(device).requires_grad_(_differentiable(i)) for i in checked.inputs]
+
+
+def _differentiable(i: Input) -> bool:
+    return not i.fixed and (i.kind == "real" or i.kind.startswith("prob"))
+
+
+def _drawn(i: Input, sizes: Mapping[str, int], dtype: torch.dtype, generator: torch.Generator) -> Tensor:
+    missing = [a for a in i.axes if a.rstrip("'") not in sizes]
+    if missing:
+        raise ValueError(f"{i.name} has the axis {missing[0]}, whose size isn't given")
+    shape = [sizes[a.rstrip("'")] for a in i.axes]
+    if i.kind == "bool":
+        return torch.rand(shape, generator=generator) < 0.5
+    if i.kind == "real" or i.kind.startswith("prob"):
+        x = torch.randn(shape, generator=generator) * 2
+        if i.kind.startswith("prob"):
+            x = torch.softmax(x, -1)
+        elif i.bounds is not None:
+            low = i.bounds.low if math.isfinite(i.bounds.low) else min(0.0, i.bounds.high - 1)
+            high = i.bounds.high if math.isfinite(i.bounds.high) else low + 1
+            x = low + (high - low) * (0.05 + 0.9 * torch.rand(shape, generator=generator))
+        return x.to(dtype)
+    target = i.kind.partition(" ")[2]
+    low = 0 if i.bounds is None or not math.isfinite(i.bounds.low) else int(i.bounds.low)
+    return torch.randint(low, low + sizes.get(target, 4), shape, generator=generator)
+
+
+# --- what is timed ----------------------------------------------------------------------------------------------------
+
+
+def _module(built: Built, places: Sequence[int]) -> Run:
+    """Value and gradient through the module, as a training step asks for them."""
+    module = built.artifact.load()
+    loss = getattr(module, str(built.artifact.manifest["class"]))()
+    return _by_autograd(loss, places)
+
+
+def _by_autograd(function: Callable[..., Tensor], places: Sequence[int]) -> Run:
+    def run(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        value = function(*tensors)
+        return (value.detach(), *torch.autograd.grad(value, [tensors[i] for i in places]))
+
+    return run
+
+
+def _composed(whole: Built, places: Sequence[int], compiled: bool) -> Run:
+    """The value as torch operations under autograd: the text of the torch backend's value."""
+    program = next(k.program for k in whole.kernels if k.name == "value")
+    function = whole.artifact.load().value
+    names = [i.name for i in whole.checked.inputs]
+    params = {p.name: torch.tensor(p.default, dtype=torch.float64) for p in whole.checked.params if not p.modes}
+    params["ignore_index"] = torch.tensor(IGNORED, dtype=torch.float64)
+    order = [b.name for b in program.buffers if b.role in ("in", "param")]
+    outs = [b.name for b in program.buffers if b.role == "out"]
+
+    def mean(*tensors: Tensor) -> Tensor:
+        given = dict(zip(names, tensors, strict=True))
+        found = dict(zip(outs, function(*(given[n] if n in given else params[n] for n in order)), strict=True))
+        rows: Tensor = found["rows"]
+        return rows.sum() / (found["weight"].sum() if "weight" in found else max(rows.numel(), 1))
+
+    return _by_autograd(torch.compile(mean, dynamic=False) if compiled else mean, places)
+
+
+def _floors(tensors: Sequence[Tensor], places: Sequence[int]) -> dict[str, Run]:
+    plain = [tensors[i].detach() for i in places]
+    there = [x.clone() for x in plain]
+    first = max(plain, key=lambda x: x.numel())
+    out = torch.empty_like(first)
+    return {
+        "clone": lambda given: [given[i].detach().clone() for i in places],
+        "copy": lambda given: [y.copy_(given[i].detach()) for y, i in zip(there, places, strict=True)],
+        "exp": lambda given: torch.exp(first, out=out),
+    }
+
+
+# --- checking and timing ----------------------------------------------------------------------------------------------
+
+
+def _checked(
+    runs: dict[str, Run],
+    whole: Built,
+    tensors: Sequence[Tensor],
+    places: Sequence[int],
+    dtype: torch.dtype,
+    required: set[str],
+) -> dict[str, str]:
+    """Compare each run with the loss in float64; drop baselines that fail, and say why."""
+    exact = [x.detach().double().requires_grad_(x.requires_grad) if x.is_floating_point() else x for x in tensors]
+    wanted = _results(_module(whole, places)(exact))
+    bound = {torch.float64: 1e-9, torch.float32: 2e-4}.get(dtype, 2e-2)
+    failures: dict[str, str] = {}
+    for name, run in list(runs.items()):
+        try:
+            reason = _difference(_results(run(tensors)), wanted, bound)
+        except Exception as error:
+            if name in required:
+                raise
+            reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        if reason:
+            if name in required:
+                raise WrongGradientError(f"{whole.checked.name} by {name}: {reason}")
+            failures[name] = reason
+            del runs[name]
+    return failures
+
+
+def _results(found: object) -> list[Tensor]:
+    assert isinstance(found, tuple)
+    return [x.detach() for x in found]
+
+
+def _difference(found: Sequence[Tensor], wanted: Sequence[Tensor], bound: float) -> str:
+    """Where a result is off by more than the bound of its row's largest entry; empty if nowhere."""
+    for i, (x, y) in enumerate(zip(found, wanted, strict=True)):
+        y = y.double()
+        scale = y.abs().amax(-1, keepdim=True) if y.dim() else y.abs()
+        off = (x.double() - y).abs() > bound * scale + bound * 1e-6
+        if bool(off.any()) or not bool(x.isfinite().all() == y.isfinite().all()):
+            what = "the value" if i == 0 else f"gradient {i}"
+            return f"{what} is wrong in {int(off.sum())} of {off.numel()} entries"
+    return ""
+
+
+def _timed(runs: Mapping[str, Run], sets: Sequence[Sequence[Tensor]], rounds: int, device: str) -> dict[str, Timing]:
+    """Rounds of one call each, in an order that turns."""
+    names = list(runs)
+    for name in names:
+        for k in range(WARM_UP):
+            runs[name](sets[k % len(sets)])
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    for r in range(rounds):
+        for name in names[r % len(names) :] + names[: r % len(names)]:
+            tensors = sets[r % len(sets)]
+            _wait(device)
+            start = time.perf_counter()
+            kept = runs[name](tensors)
+            _wait(device)
+            seconds[name].append(time.perf_counter() - start)
+            del kept
+    found = {}
+    for name, s in seconds.items():
+        low, middle, high = statistics.quantiles(s, n=4) if len(s) > 1 else (s[0], s[0], s[0])
+        found[name] = Timing(middle, low, high, _peak(runs[name], sets[0], device))
+    return found
+
+
+def _wait(device: str) -> None:
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def _peak(run: Run, tensors: Sequence[Tensor], device: str) -> int | None:
+    """The most memory a call holds beyond what is held before it: resident pages on the CPU."""
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        run(tensors)
+        return int(torch.cuda.max_memory_allocated() - before)
+    try:
+        ctypes.CDLL(None).malloc_trim(0)  # memory that was freed but kept would hide what a call takes
+        with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+            file.write("5")
+        before = _status("VmRSS")
+        run(tensors)
+        return max(0, _status("VmHWM") - before)
+    except (OSError, AttributeError, TypeError):  # not Linux
+        return None
+
+
+def _status(field_name: str) -> int:
+    with open("/proc/self/status", encoding="ascii") as file:
+        for line in file:
+            if line.startswith(field_name):
+                return int(line.split()[1]) * 1024
+    raise OSError(f"/proc/self/status has no {field_name}")

@@ -1,0 +1,107 @@
+"""lossdsl bench: losses on backends against baselines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lossdsl.cli import FILE_IS_WRONG
+from lossdsl.cli._files import discovered, fail, read_target, show
+
+if TYPE_CHECKING:
+    from lossdsl.bench import Report
+
+DTYPES = ("float32", "float64", "bfloat16", "float16")
+
+
+@click.command("bench")
+@click.argument("losses", metavar="LOSS…", nargs=-1, required=True)
+@click.option("--size", "shapes", multiple=True, metavar="N=1024,C=32000", help="Sizes of the axes; may be repeated.")
+@click.option("--backend", "backends", multiple=True, help="Which to time (cpu and torch by default).")
+@click.option("--baseline", "baselines", multiple=True, help="clone, copy, exp, eager, compile (all but the last).")
+@click.option("--dtype", type=click.Choice(DTYPES), default="float32", show_default=True)
+@click.option("--device", default="cpu", show_default=True)
+@click.option("--rounds", type=click.IntRange(2), default=30, show_default=True)
+@click.option("--threads", type=click.IntRange(1), help="Threads of torch and of the kernels.")
+@click.option("--json", "out", type=click.Path(dir_okay=False, path_type=Path), help="Write the figures there, too.")
+def command(
+    losses: tuple[str, ...],
+    shapes: tuple[str, ...],
+    backends: tuple[str, ...],
+    baselines: tuple[str, ...],
+    dtype: str,
+    device: str,
+    rounds: int,
+    threads: int | None,
+    out: Path | None,
+) -> None:
+    """Time value and gradient of each LOSS, in one process, interleaved; wrong gradients are not timed."""
+    import torch
+
+    from lossdsl import bench
+    from lossdsl.backends.manager import BackendError
+    from lossdsl.source.diagnostic import DiagnosticError
+
+    unknown = [b for b in baselines if b not in bench.BASELINES]
+    if unknown:
+        fail(f"there is no baseline {unknown[0]!r}; there are {', '.join(bench.BASELINES)}")
+    if threads:
+        torch.set_num_threads(threads)
+    registry = discovered()
+    reports = []
+    for name in losses:
+        source = read_target(name, registry)
+        for shape in shapes or ("N=1024,C=32000", "N=4096,C=1000", "N=65536,C=100", "N=65536,C=10", "N=32,C=10"):
+            try:
+                report = bench.measure(
+                    source,
+                    registry,
+                    _sizes(shape),
+                    backends=backends or ("cpu", "torch"),
+                    baselines=baselines or bench.BASELINES[:-1],
+                    dtype=getattr(torch, dtype),
+                    device=device,
+                    rounds=rounds,
+                )
+            except DiagnosticError as error:
+                show(error.source, error.diagnostics)
+                sys.exit(FILE_IS_WRONG)
+            except (BackendError, ValueError, bench.WrongGradientError) as error:
+                fail(str(error))
+            reports.append(report)
+            click.echo(table(report))
+    if out is not None:
+        out.write_text(json.dumps([r.as_json() for r in reports], indent=2) + "\n", encoding="utf-8")
+
+
+def _sizes(text: str) -> dict[str, int]:
+    sizes = {}
+    for part in text.split(","):
+        axis, _, number = part.partition("=")
+        if not number.strip().isdigit():
+            fail(f"--size is like N=1024,C=32000, not {text!r}")
+        sizes[axis.strip()] = int(number)
+    return sizes
+
+
+def table(report: Report) -> str:
+    """A report as lines: milliseconds, quartiles, ratios to the baselines, peak memory."""
+    shape = ", ".join(f"{a} = {n}" for a, n in report.sizes)
+    against = [b for b in ("clone", "copy", "eager", "compile") if b in report.timings]
+    lines = [f"{report.loss}  {shape}  {report.dtype}, {report.threads} threads, {report.rounds} rounds"]
+    lines.append(
+        f"  {'':12}{'median ms':>11}{'quartiles':>19}"
+        + "".join(f"{'/ ' + b:>11}" for b in against)
+        + f"{'peak MiB':>10}"
+    )
+    for name, t in report.timings.items():
+        quartiles = f"{t.low * 1e3:.3f} - {t.high * 1e3:.3f}"
+        ratios = "".join(f"{report.ratio(name, b):>11.2f}" for b in against)
+        peak = "" if t.peak is None else f"{t.peak / 2**20:.1f}"
+        lines.append(f"  {name:12}{t.median * 1e3:>11.3f}{quartiles:>19}{ratios}{peak:>10}")
+    lines += [f"  {name}: not timed, {reason}" for name, reason in report.failures.items()]
+    return "\n".join(lines)

@@ -1,0 +1,82 @@
+"""The benchmark's own promises: nothing wrong is timed, every figure is in the report. No test looks at a time."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from lossdsl import bench
+from lossdsl.cli.bench import command
+from lossdsl.plugins import discover
+from lossdsl.source.text import Source
+
+REGISTRY = discover()
+TEXT = """loss {name}
+input logits[N, C]
+input target[N]: index C
+return logsumexp(logits) - logits[target]
+"""
+
+
+def source(name: str = "mine") -> Source:
+    return Source("mine.loss", TEXT.format(name=name))
+
+
+def test_a_report_has_every_candidate_and_ratio() -> None:
+    others = {"library": torch.nn.functional.cross_entropy}
+    report = bench.measure(source(), REGISTRY, {"N": 8, "C": 5}, backends=["torch"], others=others, rounds=3)
+    assert set(report.timings) == {"torch", "eager", "library", "clone", "copy", "exp"}
+    assert report.failures == {}
+    for t in report.timings.values():
+        assert 0 < t.low <= t.median <= t.high
+    plain = json.loads(json.dumps(report.as_json()))
+    assert plain["sizes"] == {"N": 8, "C": 5}
+    assert set(plain["ratios"]["torch"]) == {"clone", "copy", "exp", "eager"}
+
+
+def test_a_wrong_baseline_is_named_and_not_timed() -> None:
+    others = {
+        "off": lambda z, y: torch.nn.functional.cross_entropy(z, y) * 1.01,
+        "broken": lambda z, y: z.nothing,
+    }
+    report = bench.measure(source(), REGISTRY, {"N": 8, "C": 5}, backends=["torch"], others=others, rounds=2)
+    assert report.failures["off"] == "the value is wrong in 1 of 1 entries"
+    assert report.failures["broken"].startswith("AttributeError")
+    assert not {"off", "broken"} & set(report.timings)
+
+
+def test_a_wrong_backend_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = bench._module
+
+    def spoiled(built: object, places: object) -> bench.Run:
+        run = module(built, places)  # type: ignore[arg-type]
+        return lambda x: tuple(r * 2 if x[0].dtype == torch.float32 else r for r in run(x))  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(bench, "_module", spoiled)
+    with pytest.raises(bench.WrongGradientError, match="mine by torch: the value is wrong"):
+        bench.measure(source(), REGISTRY, {"N": 8, "C": 5}, backends=["torch"], rounds=2)
+
+
+def test_an_axis_without_a_size_is_named() -> None:
+    with pytest.raises(ValueError, match="logits has the axis C, whose size isn't given"):
+        bench.measure(source(), REGISTRY, {"N": 8}, backends=["torch"], rounds=2)
+
+
+def test_the_command_prints_a_table_and_writes_json(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    path, out = tmp_path / "mine.loss", tmp_path / "figures.json"
+    path.write_text(TEXT.format(name="mine"), encoding="utf-8")
+    call = [str(path), "--size", "N=4,C=3", "--backend", "torch", "--rounds", "2", "--json", str(out)]
+    result = CliRunner().invoke(command, call, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    assert "mine  N = 4, C = 3  float32" in result.output
+    assert "/ clone" in result.output
+    assert json.loads(out.read_text(encoding="utf-8"))[0]["loss"] == "mine"
+
+
+def test_an_unknown_baseline_is_refused() -> None:
+    result = CliRunner().invoke(command, ["mine", "--baseline", "cloen"])
+    assert result.exit_code == 2
+    assert "there is no baseline 'cloen'" in result.output
