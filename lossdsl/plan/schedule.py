@@ -305,6 +305,8 @@ class _State:
             buffer = self.leaves[str(source.attrs[0])]
             index = tuple(places.get(a, a) for a in buffer.axes)
             return Load(self.value(n, self._stem(n) or buffer.name), buffer.name, index, node.origin)
+        if {s.axis for s in self.scopes[:depth]} & set(axes):
+            raise _NotByRowsError("a matrix is read inside a loop over one of its axes, at another index")
         name = str(self.need(node.args[0], depth))
         return Pick(self.value(n, f"{name}_at"), name, axes, tuple(places.values()), node.origin)
 

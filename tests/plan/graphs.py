@@ -200,11 +200,20 @@ def hardest(r: Registry) -> Graph:
     return d.graph(rows=d.reduce("min", ("N'",), distance, other))
 
 
+def joint_distribution(r: Registry) -> Graph:
+    """A matrix summed over rows, of which a condition decides most entries."""
+    d = Draft(r, "joint_distribution", ("N", "C", "C'"), ())
+    z, y = d.real("logits", "N", "C"), d.index("target", "C", "N")
+    p = d.call("softmax", "C", z)
+    matrix = d.reduce("sum", ("N",), d.f.eq(d.axis("C'"), y) * p)
+    return d.graph(rows=d.reduce("sum", ("C", "C'"), d.f.exp(matrix)))
+
+
 GRAPHS: dict[str, Callable[[Registry], Graph]] = {
     g.__name__: g
     for g in (
         *(cross_entropy, focal, soft_target, brier, jsd, binary, margin, masked, class_weights, dice, contrastive),
-        *(tokens, ranked, sparse, hardest),
+        *(tokens, ranked, sparse, hardest, joint_distribution),
     )
 }
 

@@ -7,7 +7,6 @@ that fits a line.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -342,33 +341,34 @@ def _docstring(doc: str) -> list[str]:
 
 
 def _wrapped(text: str) -> list[str]:
-    """A call or subscript that is too long for a line, with its arguments on the next, or on one each."""
-    depth, opened, closed = 0, -1, -1
-    commas: list[int] = []
+    """A line that is too long, split at its last brackets: what they hold on one line, or on one each."""
+    depth, groups = 0, list[tuple[int, int]]()
     for i, c in enumerate(text):
         if c in "([{":
-            opened = i if depth == 0 else opened
+            if depth == 0:
+                groups.append((i, -1))
             depth += 1
         elif c in ")]}":
             depth -= 1
-            closed = i if depth == 0 else closed
-            if depth == 0 and i < len(text) - 1 and not _TAIL.fullmatch(text[i + 1 :]):
-                commas.clear()
-        elif c == "," and depth == 1:
-            commas.append(i)
-    tail = text[closed + 1 :]
-    if opened < 0 or not _TAIL.fullmatch(tail):
+            if depth == 0:
+                groups[-1] = (groups[-1][0], i)
+    if not groups:
         return [f"    {text}"]
-    end = f"    {text[closed]}{tail}"
+    opened, closed = groups[-1]
     inner = text[opened + 1 : closed]
     if len(inner) + 8 <= WIDTH:
-        return [f"    {text[: opened + 1]}", f"        {inner}", end]
-    cuts = [opened, *(i for i in commas if i > opened), closed]
-    parts = [text[a + 1 : b].strip() for a, b in pairwise(cuts)]
-    return [f"    {text[: opened + 1]}", *(f"        {p}," for p in parts), end]
+        return [f"    {text[: opened + 1]}", f"        {inner}", f"    {text[closed:]}"]
+    return [f"    {text[: opened + 1]}", *(f"        {part}," for part in _parts(inner)), f"    {text[closed:]}"]
 
 
-_TAIL = re.compile(r"(\.mT)?")
+def _parts(inner: str) -> list[str]:
+    """The arguments between brackets."""
+    depth, cuts = 0, [-1]
+    for i, c in enumerate(inner):
+        depth += (c in "([{") - (c in ")]}")
+        if c == "," and depth == 0:
+            cuts.append(i)
+    return [inner[a + 1 : b].strip() for a, b in pairwise([*cuts, len(inner)])]
 
 
 def apply(printer: Printer, name: str, args: Sequence[Text], dtype: str) -> Text:
