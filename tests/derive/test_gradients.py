@@ -23,9 +23,9 @@ from lossdsl.ir.lower import lower
 from lossdsl.plugins import discover
 from lossdsl.source.text import Source
 from lossdsl.syntax import parse
+from tests.losses import CASES, STANDARD, sampled
 
-ROOT = Path(__file__).parents[2]
-FILES = sorted([*(ROOT / "lossdsl/packs/std").glob("*.loss"), *(ROOT / "tests/check/cases").glob("*.loss")])
+FILES = [*sampled(others=6), *sorted(CASES.glob("*.loss"))]
 STEP = mpmath.mpf("1e-30")
 SIZES = {"N": 3, "C": 3, "D": 2, "B": 2, "T": 3, "V": 2}
 Leaves = dict[str, Any]
@@ -124,7 +124,7 @@ def test_against_differences(path: Path, order: str) -> None:
 
 def test_a_planted_sign_error_is_noticed() -> None:
     """The check above must be able to fail: negate one node of a JointGraph and see that it does."""
-    joint = joint_of(ROOT / "lossdsl/packs/std/focal.loss")
+    joint = joint_of(STANDARD / "focal.loss")
     graph = joint.graph
     target = graph.output("grad.logits")
     chosen = graph.nodes[target]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -24,11 +23,9 @@ from lossdsl.plugins import discover
 from lossdsl.registry import Registry
 from lossdsl.source.text import Source
 from lossdsl.syntax import parse
+from tests.losses import CASES, FULL, STANDARD, sampled
 
-ROOT = Path(__file__).parents[2]
-PACK = sorted((ROOT / "lossdsl/packs/std").glob("*.loss"))
-FULL = os.environ.get("LOSSDSL_FULL_TESTS") == "1"
-CASES = sorted((ROOT / "tests/check/cases").glob("*.loss"))
+PACK = sampled(others=6)
 
 
 def checked(text: str, name: str = "test.loss") -> CheckedLoss:
@@ -49,7 +46,7 @@ def test_the_pack(path: Path) -> None:
         assert compare(*graphs_of(path), discover(), seed) == []
 
 
-@pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", sorted(CASES.glob("*.loss")), ids=lambda p: p.stem)
 def test_the_cases(path: Path) -> None:
     assert compare(*graphs_of(path), discover(), 1) == []
 
@@ -146,7 +143,7 @@ def test_what_can_not_be_written_out_is_named() -> None:
         compare(graph, derive(graph, discover()), discover(), 1)
 
 
-@pytest.mark.parametrize("path", [*PACK, *CASES], ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", [*PACK, *sorted(CASES.glob("*.loss"))], ids=lambda p: p.stem)
 def test_graphs_travel_as_json(path: Path) -> None:
     graph, joint = graphs_of(path)
     for g in (graph, joint.graph):
@@ -158,13 +155,13 @@ def test_graphs_travel_as_json(path: Path) -> None:
 
 
 def test_a_proof() -> None:
-    proof = prove_gradient(checked((ROOT / "lossdsl/packs/std/cross_entropy.loss").read_text()), discover())
+    proof = prove_gradient(checked((STANDARD / "cross_entropy.loss").read_text()), discover())
     assert str(proof) == "proved"
     assert proof.points == 3
 
 
 def test_a_refutation_has_its_counterexample() -> None:
-    graph, joint = graphs_of(ROOT / "lossdsl/packs/std/mean_absolute_error.loss")
+    graph, joint = graphs_of(STANDARD / "mean_absolute_error.loss")
     n = joint.graph.output("grad.logits")
     node = joint.graph.nodes[n]
     assert node.op == "select"
@@ -177,13 +174,13 @@ def test_a_refutation_has_its_counterexample() -> None:
 
 
 def test_time_and_memory_are_bounded() -> None:
-    graph, joint = graphs_of(ROOT / "tests/check/cases/nt_xent.loss")
+    graph, joint = graphs_of(CASES / "nt_xent.loss")
     assert prove_graph(graph, joint, discover(), timeout=0.01) == Proof("timeout")
     assert prove_graph(graph, joint, discover(), timeout=30, memory=2**26) == Proof("timeout")
 
 
 def test_what_was_found_in_time_is_kept() -> None:
     """The child's lines, each better than the one before."""
-    graph, joint = graphs_of(ROOT / "lossdsl/packs/std/bce.loss")
+    graph, joint = graphs_of(STANDARD / "bce.loss")
     request = {"graph": to_json(graph), "joint": to_json(joint.graph), "defaults": {}, "points": 2}
     assert [str(p) for p in prove(request)] == ["held at 1 point", "held at 2 points", "proved"]
