@@ -31,7 +31,7 @@ def arguments(program: KernelProgram, given: Mapping[str, Any]) -> list[torch.Te
     found = []
     for b in program.buffers:
         if b.role == "param":
-            found.append(torch.tensor(float(given[b.name]), dtype=torch.float64))
+            found.append(torch.as_tensor(np.array(given[b.name], dtype=float)))
         elif b.role == "in":
             found.append(torch.as_tensor(np.array(given[b.name])))
     return found
