@@ -7,136 +7,23 @@ the grammar lets through and the language doesn't (an axis where a value belongs
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, cast
 
 from lark import Token, Transformer, v_args
 
-from lossdsl.source.diagnostic import Diagnostic, Label
 from lossdsl.source.suggest import closest
 from lossdsl.source.text import Span
 from lossdsl.syntax import ast
-from lossdsl.syntax.odd import odd_character
-from lossdsl.syntax.words import DRAWS, KINDS, NOT_ARGUMENTS, RESERVED
+from lossdsl.syntax.brackets import Bracketed, callee
+from lossdsl.syntax.names import Mistake, axis_name, between, check_letters, span_of, value_name
+from lossdsl.syntax.words import DRAWS, KINDS, NOT_ARGUMENTS
 
-LONGEST = 64  # letters of a name
 _CONSTANTS = {
     "True": "write 1, or the comparison itself",
     "False": "write 0, or the comparison itself",
     "None": "leave it out: an input with a default may be left out of a call",
 }
-
-
-class Mistake(Exception):
-    """One diagnostic about the statement that is being built."""
-
-    def __init__(self, code: str, message: str, span: Span, text: str = "", fix: str = "") -> None:
-        super().__init__(message)
-        self.diagnostic = Diagnostic(code, message, (Label(span, text),), fix)
-
-    @classmethod
-    def of(cls, d: Diagnostic) -> Mistake:
-        """A diagnostic that is at hand, to be raised."""
-        return cls(d.code, d.message, d.labels[0].span, d.labels[0].text, d.fix)
-
-
-def span_of(token: Token) -> Span:
-    assert token.start_pos is not None
-    assert token.end_pos is not None
-    return Span(token.start_pos, token.end_pos)
-
-
-def _to(first: Span, last: Span) -> Span:
-    return Span(first.start, last.end)
-
-
-# --- names ----------------------------------------------------------------------------------------------------------
-
-
-def value_name(token: Token, what: str = "a value's name") -> str:
-    """The name of a value, a function or a file: starts with a small letter, has no primes."""
-    name, span = str(token), span_of(token)
-    _check_letters(name, span)
-    if name in RESERVED:
-        raise Mistake("E0117", f"`{name}` is a word of the language", span, "can't be a name", "choose another name")
-    if name[0].isupper():
-        small = name[0].lower() + name[1:]
-        fix = f"write `{small}`"
-        raise Mistake("E0108", f"{what} starts with a small letter", span, "capitals are for axes", fix)
-    if "'" in name:
-        raise Mistake("E0109", f"{what} has no prime", span, "a prime moves a value on, it doesn't name one")
-    return name
-
-
-def axis_name(token: Token) -> ast.AxisRef:
-    """The name of an axis: starts with a capital, may end in primes."""
-    name, span = str(token), span_of(token)
-    _check_letters(name, span)
-    if not name[0].isupper():
-        capital = name[0].upper() + name[1:]
-        fix = f"write `{capital}`" if capital != name else "start it with a capital letter"
-        raise Mistake("E0108", "an axis starts with a capital letter", span, "axes are capitals: N, C, K'", fix)
-    return ast.AxisRef(name, span=span)
-
-
-def _check_letters(name: str, span: Span) -> None:
-    if len(name) > LONGEST:
-        message = f"a name has at most {LONGEST} letters"
-        raise Mistake("E0110", message, span, f"this one has {len(name)}", "shorten it")
-    if name.startswith("_"):
-        raise Mistake("E0110", "a name starts with a letter", span, "starts with `_`", "leave out the `_`")
-    for i, letter in enumerate(name):
-        if not (letter.isascii() or letter.isalpha()):
-            raise Mistake.of(odd_character(letter, span.start + i))
-
-
-# --- brackets -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Bracketed:
-    """`f[N, C]` or `f[C = K]`: right as the front of a call, wrong as a value of its own."""
-
-    base: ast.Expr
-    entries: tuple[Any, ...]
-    span: Span
-
-
-def _callee(base: ast.Expr | Bracketed) -> tuple[ast.Name, tuple[ast.AxisMap, ...]]:
-    """The function and the axes of `f`, `f[A]`, `f[A -> B]`, `f[C = K]`."""
-    entries: tuple[Any, ...] = ()
-    front: ast.Expr | Bracketed = base
-    if isinstance(base, ast.Substitute):
-        front, entries = base.base, base.pairs
-    elif isinstance(base, ast.Pick):
-        front, entries = base.base, (base.index,)
-    elif isinstance(base, Bracketed):
-        front, entries = base.base, base.entries
-    if not isinstance(front, ast.Name):
-        fix = (
-            "put `*` between two factors"
-            if not isinstance(front, ast.AxisRef)
-            else "a function starts with a small letter"
-        )
-        raise Mistake("E0124", "only a function's name can be called", front.span, "this isn't a function's name", fix)
-    return front, tuple(_axis_map(e) for e in entries)
-
-
-def _axis_map(entry: Any) -> ast.AxisMap:
-    if isinstance(entry, ast.AxisMap):
-        return entry
-    if isinstance(entry, ast.AxisRef):
-        return ast.AxisMap(entry, span=entry.span)
-    if isinstance(entry, ast.Substitution) and isinstance(entry.value, ast.AxisRef):
-        return ast.AxisMap(entry.axis, entry.value, span=entry.span)
-    if isinstance(entry, ast.Name):
-        fix = f"write `{entry.name[0].upper() + entry.name[1:]}`"
-        raise Mistake("E0108", "an axis starts with a capital letter", entry.span, "axes are capitals: N, C, K'", fix)
-    fix = "write a capital name, as in `softmax[C](x)`"
-    raise Mistake("E0125", "the brackets of a call hold axes", entry.span, "this isn't an axis", fix)
-
-
-# --- the builder ----------------------------------------------------------------------------------------------------
 
 
 def _kind(words: list[Token]) -> tuple[ast.Kind | None, bool]:
@@ -161,7 +48,7 @@ def _kind(words: list[Token]) -> tuple[ast.Kind | None, bool]:
         raise Mistake("E0123", f"`{axes[wanted]}` can't stand in a kind", extra, "not expected here")
     axis = axis_name(axes[0]) if wanted else None
     named = cast(Literal["real", "prob", "bool", "int", "index", "label"], name)
-    return ast.Kind(named, axis, listed, span=_to(span, span_of(rest[-1]))), fixed
+    return ast.Kind(named, axis, listed, span=between(span, span_of(rest[-1]))), fixed
 
 
 @v_args(inline=True)
@@ -192,22 +79,22 @@ class Builder(Transformer[Token, Any]):
             return axis_name(token)
         bare = text.rstrip("'")
         if bare != text:
-            _check_letters(text, span)
+            check_letters(text, span)
             return ast.Primed(bare, len(text) - len(bare), span=span)
         return ast.Name(value_name(token), span=span)
 
     def parenthesised(self, left: Token, value: ast.Expr, right: Token) -> ast.Expr:
-        return replace(value, span=_to(span_of(left), span_of(right)))
+        return replace(value, span=between(span_of(left), span_of(right)))
 
     def vector(self, left: Token, *rest: Any) -> ast.Vector:
         *items, right = rest
-        return ast.Vector(tuple(items), span=_to(span_of(left), span_of(right)))
+        return ast.Vector(tuple(items), span=between(span_of(left), span_of(right)))
 
     def unary(self, op: Token, value: ast.Expr) -> ast.Unary:
-        return ast.Unary(cast(Literal["-", "not"], str(op)), value, span=_to(span_of(op), value.span))
+        return ast.Unary(cast(Literal["-", "not"], str(op)), value, span=between(span_of(op), value.span))
 
     def binary(self, left: ast.Expr, op: Token, right: ast.Expr) -> ast.Binary:
-        return ast.Binary(cast(Any, str(op)), left, right, op_span=span_of(op), span=_to(left.span, right.span))
+        return ast.Binary(cast(Any, str(op)), left, right, op_span=span_of(op), span=between(left.span, right.span))
 
     def compare(self, op: Token) -> Token:
         return op
@@ -219,27 +106,27 @@ class Builder(Transformer[Token, Any]):
         return self.binary(left, op, right)
 
     def if_(self, word: Token, condition: ast.Expr, then: ast.Expr, otherwise: ast.Expr) -> ast.If:
-        return ast.If(condition, then, otherwise, span=_to(span_of(word), otherwise.span))
+        return ast.If(condition, then, otherwise, span=between(span_of(word), otherwise.span))
 
     def pipe_(self, value: ast.Expr, op: Token, call: ast.Expr) -> ast.Pipe:
         if not isinstance(call, ast.Call):
             fix = "write the call with its brackets: `x |> relu()`"
             raise Mistake("E0120", "behind `|>` stands a call", call.span, "this isn't a call", fix)
-        return ast.Pipe(value, call, span=_to(value.span, call.span))
+        return ast.Pipe(value, call, span=between(value.span, call.span))
 
     def substitution(self, axis: Token, value: ast.Expr) -> ast.Substitution:
         ref = axis_name(axis)
-        return ast.Substitution(ref, value, span=_to(ref.span, value.span))
+        return ast.Substitution(ref, value, span=between(ref.span, value.span))
 
     def axis_binding(self, axis: Token, to: Token) -> ast.AxisMap:
         left, right = axis_name(axis), axis_name(to)
-        return ast.AxisMap(left, right, True, span=_to(left.span, right.span))
+        return ast.AxisMap(left, right, True, span=between(left.span, right.span))
 
     def entries(self, *entries: Any) -> tuple[Any, ...]:
         return entries
 
     def brackets(self, base: ast.Expr, entries: tuple[Any, ...], right: Token) -> ast.Expr:
-        span = _to(base.span, span_of(right))
+        span = between(base.span, span_of(right))
         if all(isinstance(e, ast.Substitution) for e in entries):
             return ast.Substitute(base, entries, span=span)
         if len(entries) == 1 and not isinstance(entries[0], ast.AxisMap):
@@ -249,7 +136,7 @@ class Builder(Transformer[Token, Any]):
 
     def call(self, base: Any, *rest: Any) -> ast.Call:
         *args, right = rest
-        function, axes = _callee(base)
+        function, axes = callee(base)
         given = tuple(a for a in args if a is not None)
         for argument in given:
             if argument.name in NOT_ARGUMENTS:
@@ -257,7 +144,7 @@ class Builder(Transformer[Token, Any]):
                 message = f"`{argument.name}=` isn't how an axis is said"
                 raise Mistake("E0111", message, argument.span, "axes have names, not numbers", fix)
         return ast.Call(
-            function.name, axes, given, function_span=function.span, span=_to(function.span, span_of(right))
+            function.name, axes, given, function_span=function.span, span=between(function.span, span_of(right))
         )
 
     def root(self, base: Any, variable: Token, bounds: ast.Bounds, body: ast.Expr, right: Token) -> ast.Root:
@@ -267,18 +154,18 @@ class Builder(Transformer[Token, Any]):
         if bounds.low_open or bounds.high_open:
             fix = "write `[low, high]`"
             raise Mistake("E0120", "the interval of `root` includes its ends", bounds.span, "open here", fix)
-        span = _to(base.span, span_of(right))
+        span = between(base.span, span_of(right))
         return ast.Root(value_name(variable), bounds.low, bounds.high, body, span=span)
 
     def body(self, value: ast.Expr, where: ast.Expr | None, weighted: ast.Expr | None) -> ast.Argument:
         last = weighted or where or value
-        return ast.Argument(value, where, weighted, span=_to(value.span, last.span))
+        return ast.Argument(value, where, weighted, span=between(value.span, last.span))
 
     def named(self, name: Token, body: ast.Argument) -> ast.Argument:
-        return replace(body, name=value_name(name), span=_to(span_of(name), body.span))
+        return replace(body, name=value_name(name), span=between(span_of(name), body.span))
 
     def bounds(self, left: Token, low: ast.Expr, high: ast.Expr, right: Token) -> ast.Bounds:
-        span = _to(span_of(left), span_of(right))
+        span = between(span_of(left), span_of(right))
         return ast.Bounds(low, high, str(left) == "(", str(right) == ")", span=span)
 
     # declarations
@@ -286,7 +173,7 @@ class Builder(Transformer[Token, Any]):
     def item(self, name: Token, *axes: Token | None) -> ast.Item:
         refs = tuple(axis_name(a) for a in axes if a is not None)
         last = refs[-1].span if refs else span_of(name)
-        return ast.Item(value_name(name), refs, span=_to(span_of(name), last))
+        return ast.Item(value_name(name), refs, span=between(span_of(name), last))
 
     def words(self, *words: Token) -> list[Token]:
         return list(words)
@@ -339,13 +226,13 @@ class Builder(Transformer[Token, Any]):
 
     def batch(self, *axes: Token) -> ast.BatchDecl:
         refs = tuple(axis_name(a) for a in axes)
-        return ast.BatchDecl(refs, span=_to(refs[0].span, refs[-1].span))
+        return ast.BatchDecl(refs, span=between(refs[0].span, refs[-1].span))
 
     def axis_size(self, axis: Token, size: ast.Expr) -> ast.AxisDecl:
-        return ast.AxisDecl(axis_name(axis), size, span=_to(span_of(axis), size.span))
+        return ast.AxisDecl(axis_name(axis), size, span=between(span_of(axis), size.span))
 
     def axis_where(self, axis: Token, where: ast.Expr) -> ast.AxisDecl:
-        return ast.AxisDecl(axis_name(axis), None, where, span=_to(span_of(axis), where.span))
+        return ast.AxisDecl(axis_name(axis), None, where, span=between(span_of(axis), where.span))
 
     def axis_bare(self, axis: Token) -> ast.AxisDecl:
         return ast.AxisDecl(axis_name(axis), span=span_of(axis))
@@ -363,14 +250,14 @@ class Builder(Transformer[Token, Any]):
     def def_(self, name: Token, axes: tuple[ast.AxisRef, ...] | None, *rest: Any) -> ast.Def:
         *parameters, body = rest
         given = tuple(p for p in parameters if p is not None)
-        return ast.Def(value_name(name, "a function"), axes or (), given, body, span=_to(span_of(name), body.span))
+        return ast.Def(value_name(name, "a function"), axes or (), given, body, span=between(span_of(name), body.span))
 
     def assign(self, name: Token, value: ast.Expr) -> ast.Assign:
-        return ast.Assign(value_name(name), value, name_span=span_of(name), span=_to(span_of(name), value.span))
+        return ast.Assign(value_name(name), value, name_span=span_of(name), span=between(span_of(name), value.span))
 
     def output(self, *names: Token) -> ast.Output:
         refs = tuple(ast.Name(value_name(n), span=span_of(n)) for n in names)
-        return ast.Output(refs, span=_to(refs[0].span, refs[-1].span))
+        return ast.Output(refs, span=between(refs[0].span, refs[-1].span))
 
     def return_(self, body: ast.Argument) -> ast.Argument:
         return body
@@ -379,20 +266,20 @@ class Builder(Transformer[Token, Any]):
 
     def claim(self, value: ast.Expr, *conditions: ast.Condition | None) -> ast.Claim:
         when = tuple(c for c in conditions if c is not None)
-        return ast.Claim(value, when, span=_to(value.span, when[-1].span if when else value.span))
+        return ast.Claim(value, when, span=between(value.span, when[-1].span if when else value.span))
 
     def condition_at(self, name: Token, value: ast.Expr) -> ast.Condition:
-        return ast.Condition(value_name(name), value, False, span=_to(span_of(name), value.span))
+        return ast.Condition(value_name(name), value, False, span=between(span_of(name), value.span))
 
     def condition_limit(self, name: Token, value: ast.Expr) -> ast.Condition:
-        return ast.Condition(value_name(name), value, True, span=_to(span_of(name), value.span))
+        return ast.Condition(value_name(name), value, True, span=between(span_of(name), value.span))
 
     def binding(self, name: Token, value: ast.Expr) -> tuple[ast.Name, ast.Expr]:
         return ast.Name(value_name(name), span=span_of(name)), value
 
     def example(self, *parts: Any) -> ast.Example:
         *bindings, gives = parts
-        return ast.Example(tuple(bindings), gives, span=_to(bindings[0][0].span, gives.span))
+        return ast.Example(tuple(bindings), gives, span=between(bindings[0][0].span, gives.span))
 
     def loss_head(self, name: Token) -> tuple[str, str, Span]:
         return "loss", value_name(name, "a loss's name"), span_of(name)
@@ -410,32 +297,3 @@ class Builder(Transformer[Token, Any]):
 
     def cite(self, token: Token) -> ast.Text:
         return ast.Text(str(token)[1:-1], span=span_of(token))
-
-
-# --- what is asked of every tree --------------------------------------------------------------------------------------
-
-
-def check_tree(statement: object, deepest: int) -> None:
-    """Refuses a bracket list that no call followed, and trees deeper than `deepest`; walks without recursion."""
-    stack: list[tuple[object, int]] = [(statement, 0)]
-    while stack:
-        node, depth = stack.pop()
-        if isinstance(node, tuple):
-            stack.extend((child, depth) for child in node)
-            continue
-        if isinstance(node, Bracketed):
-            raise _not_an_index(node)
-        if not is_dataclass(node) or isinstance(node, Span | type):
-            continue
-        if depth > deepest:
-            message = f"the expression is nested more than {deepest} levels deep"
-            span = getattr(node, "span", Span(0, 0))
-            raise Mistake("E0102", message, span, "too deep here", "give a part of it a name of its own")
-        stack.extend((getattr(node, f.name), depth + 1) for f in fields(node) if f.compare)
-
-
-def _not_an_index(node: Bracketed) -> Mistake:
-    if any(isinstance(e, ast.AxisMap) for e in node.entries):
-        return Mistake("E0122", "`C = K` binds an axis in the call of a loss", node.span, "nothing is called here")
-    fix = "say which axis takes which index: `x[A -> i, B -> j]`"
-    return Mistake("E0122", "one index stands in brackets, or one `A -> i` for each axis", node.span, "here", fix)

@@ -119,7 +119,8 @@ def _statement(source: Source, line: Line, rule: str) -> Any | list[Diagnostic]:
     from lark import UnexpectedInput
     from lark.utils import TextSlice
 
-    from lossdsl.syntax.build import Mistake, check_tree
+    from lossdsl.syntax.brackets import check_tree
+    from lossdsl.syntax.names import Mistake
 
     try:
         built = _parser().parse(TextSlice(source.text, line.span.start, line.span.end), start=rule)
