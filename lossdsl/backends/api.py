@@ -7,13 +7,11 @@ functions:
     emit(plan: Plan) -> Emitted      the Python text of one function a program, plus what those need; it may raise
                                      NotSupportedError
 
-Each emitted function is called `<kind>_` plus nothing else (`value`, `gradient`, `second`): it takes the program's
-"in" and "param"
-buffers in order, as tensors in their own dtypes and strides with the dimensions that `Buffer.axes` says, then by
-keyword the sizes of
-axes that no buffer has; it returns the tuple of "out" buffers. Real inputs may be half: arithmetic is in float32
-then, in float64 if
-any real input is float64. Params are 0-d (or 1-d) float64 tensors.
+Each emitted function has the name of its program's kind (`value`, `gradient`, `both`, …). It takes the program's "in"
+and "param" buffers in order, as tensors in their own dtypes and strides with the dimensions that `Buffer.axes` says,
+then by keyword the sizes of axes that no buffer has (`size_argument` of each of `free_axes`); it returns the tuple of
+"out" buffers. Real inputs may be half: arithmetic is in float32 then, in float64 if any real input is float64. Params
+are 0-d (or 1-d) float64 tensors. The result grad_x or second_x has the dtype of x.
 """
 
 from __future__ import annotations
@@ -36,6 +34,7 @@ from lossdsl.plan.kernel import (
     Store,
     Value,
 )
+from lossdsl.plan.names import free_axes, size_argument
 from lossdsl.registry import BackendSpec
 
 
@@ -94,4 +93,6 @@ __all__ = [
     "Stmt",
     "Store",
     "Value",
+    "free_axes",
+    "size_argument",
 ]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lossdsl.backends.api import Availability, Buffer, Emitted, KernelProgram, Plan
+from lossdsl.backends.api import Availability, Buffer, Emitted, KernelProgram, Plan, free_axes, size_argument
 from lossdsl.registry import Registry
 from lossdsl_cpu.build import CompilerError, compiler, version
 from lossdsl_cpu.cxx import identifier
 from lossdsl_cpu.source import source, tensors
 
+WIDTH = 88
 RUNTIME = ("math_cpp", "special_cpp", "support_cpp", "cache", "build", "load")
 
 
@@ -37,6 +38,16 @@ def emit(plan: Plan, registry: Registry | None = None) -> Emitted:
     )
 
 
+def wrapped(head: str, items: Sequence[str], tail: str, tuple_of: bool = False) -> list[str]:
+    """A call (or a tuple) as one line, or with an item a line where that is too long."""
+    left, right = ("(", ")") if tuple_of else ("", "")
+    one = f"{head}{', '.join(items)}{tail}"
+    if len(one) <= WIDTH:
+        return [one]
+    pad = " " * (len(head) - len(head.lstrip()))
+    return [head + left, *(f"{pad}    {x}," for x in items), pad + right + tail]
+
+
 def python_name(name: str) -> str:
     plain = identifier(name)
     return plain + "_" if keyword.iskeyword(plain) or plain in ("torch", "kernel", "real") else plain
@@ -45,9 +56,16 @@ def python_name(name: str) -> str:
 def like(program: KernelProgram, b: Buffer) -> int | str:
     """The place of the argument whose dtype a result has, being a cotangent of it; else its kind."""
     ins = [x.name for x in tensors(program) if x.role != "out"]
-    source_name = b.name.partition(".")[2]
-    real = next((x for x in program.buffers if x.name == source_name and x.role == "in" and x.dtype == "real"), None)
-    return ins.index(source_name) if "." in b.name and real is not None and b.dtype == "real" else b.dtype
+    for head in ("grad_", "second_", "grad.", "second."):
+        source_name = b.name.removeprefix(head)
+        source = next((x for x in program.buffers if x.name == source_name and x.role in ("in", "param")), None)
+        if source is not None and source_name != b.name and b.dtype == source.dtype == "real" and b.axes == source.axes:
+            return ins.index(source_name)
+    return b.dtype
+
+
+def _literal(x: int | str) -> str:
+    return f'"{x}"' if isinstance(x, str) else str(x)
 
 
 def function(program: KernelProgram, records: Mapping[str, Any]) -> str:
@@ -62,23 +80,17 @@ def function(program: KernelProgram, records: Mapping[str, Any]) -> str:
     for b in ins:
         for d, axis in enumerate(b.axes):
             found.setdefault(axis, f"{names[b.name]}.shape[{d}]")
-    loose = []
+    loose = free_axes(program)
     for axis in program.axes:
         base = axis.rstrip("'")
-        if axis not in found:
-            same = next((v for a, v in found.items() if a.rstrip("'") == base), None)
-            if same is None:
-                if base not in loose:
-                    loose.append(base)
-                same = python_name(base)
-            found[axis] = same
+        same = next((v for a, v in found.items() if a.rstrip("'") == base), None)
+        found.setdefault(axis, size_argument(base) if same is None else same)
     size = {axis: f"n{i}" for i, axis in enumerate(program.axes)}
     signature = [f"{names[b.name]}: Tensor" for b in ins]
-    signature += (["*"] if loose else []) + [f"{python_name(a)}: int" for a in loose]
-    lines.append(f"def {kind}({', '.join(signature)}) -> tuple[Tensor, ...]:")
-    listed = ", ".join(names[b.name] for b in ins)
-    lines.append(f"    on_cpu({listed})")
-    lines.append(f"    kernel = {kernel}.variant({', '.join(names[b.name] + '.dtype' for b in ins)})")
+    signature += (["*"] if loose else []) + [f"{size_argument(a)}: int" for a in loose]
+    lines += wrapped(f"def {kind}(", signature, ") -> tuple[Tensor, ...]:")
+    lines += wrapped("    on_cpu(", [names[b.name] for b in ins], ")")
+    lines += wrapped(f"    kernel = {kernel}.variant(", [f"{names[b.name]}.dtype" for b in ins], ")")
     for axis, text in found.items():
         lines.append(f"    {size[axis]} = {text}")
     for b in outs:
@@ -87,20 +99,20 @@ def function(program: KernelProgram, records: Mapping[str, Any]) -> str:
             lines.append(f"    {names[b.name]} = fresh({names[ins[place].name]})")
         else:
             dtype = {"real": "kernel.real", "int": "torch.int64", "bool": "torch.bool"}[place]
-            shape = "".join(f"{size[a]}, " for a in b.axes)
+            shape = ", ".join(size[a] for a in b.axes) + ("," if len(b.axes) == 1 else "")
             lines.append(f"    {names[b.name]} = torch.empty(({shape}), dtype={dtype})")
-    lines.append("    kernel.run(")
-    if program.axes:
-        lines.append(f"        {', '.join(size[a] for a in program.axes)},")
+    numbers = [size[a] for a in program.axes]
     for b in (*ins, *outs):
-        stride = f", *{names[b.name]}.stride()" if b.axes else ""
-        lines.append(f"        {names[b.name]}.data_ptr(){stride},")
-    lines.append("    )")
-    lines.append(f"    return ({', '.join(names[b.name] for b in outs)}{',' if len(outs) == 1 else ''})")
+        numbers.append(f"{names[b.name]}.data_ptr()")
+        numbers += [f"*{names[b.name]}.stride()"] if b.axes else []
+    lines += wrapped("    kernel.run(", numbers, ")")
+    results = [names[b.name] for b in outs]
+    lines += [f"    return ({results[0]},)"] if len(outs) == 1 else wrapped("    return ", results, "", tuple_of=True)
     reals = tuple(i for i, b in enumerate(ins) if b.role == "in" and b.dtype == "real")
     head = [f"{kernel} = Kernel(", f'    r"""\n{source(program, records)}""",']
-    head.append(f"    args={tuple(identifier(b.name) for b in ins)!r},")
-    head.append(f"    reals={reals!r},")
-    head.append(f"    outs={tuple((identifier(b.name), like(program, b)) for b in outs)!r},")
+    head += wrapped("    args=[", [f'"{identifier(b.name)}"' for b in ins], "],")
+    head.append(f"    reals={list(reals)!r},")
+    like_text = [f'("{identifier(b.name)}", {_literal(like(program, b))})' for b in outs]
+    head += wrapped("    outs=[", like_text, "],")
     head.append(")")
     return "\n".join([*head, "", "", *lines]) + "\n"
