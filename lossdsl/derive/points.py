@@ -47,6 +47,16 @@ def _value(leaf: Leaf, shape: tuple[int, ...], sizes: dict[str, int], rng: np.ra
     return np.asarray(_real(leaf.type.interval, shape, rng))
 
 
+def probabilities(axis: int, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
+    """Positive, with the sum 1 along one axis to the last digit: multiples of 2^-20, and the first entry has the rest."""
+    import numpy as np
+
+    weights = rng.lognormal(0, 1, shape)
+    parts = np.floor(weights / weights.sum(axis, keepdims=True) * 2**20) / 2**20
+    first = np.take(parts, [0], axis) + 1 - parts.sum(axis, keepdims=True)
+    return np.concatenate([first, np.take(parts, range(1, shape[axis]), axis)], axis)
+
+
 def _real(interval: Interval, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
     """Normal on the line, log-normal beyond one bound, uniform well inside two."""
     low, high = interval.low, interval.high

@@ -103,3 +103,9 @@ def test_a_counterexample_is_a_small_one() -> None:
     (verdict,) = verdicts(CE, "loss >= 1")
     assert verdict.detail.count("[[") == 1
     assert "], [" not in verdict.detail.split("target")[0], "one row shows it"
+
+
+def test_probabilities_sum_to_one_at_every_point() -> None:
+    text = "loss l\ninput z[N, C]\ninput q[N, C]: prob C fixed\nreturn kl(q, softmax(z))\n"
+    (verdict,) = verdicts(text, "loss >= 0")
+    assert verdict.status == "held"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lossdsl.derive.points import random_leaves, sizes_for
+from lossdsl.derive.points import probabilities, random_leaves, sizes_for
 from lossdsl.ir.graph import Graph, Leaf
 from lossdsl.ir.interpret import evaluate
 from lossdsl.registry import Registry
@@ -21,8 +21,11 @@ SIZES = ({"N": 1}, {"N": 2}, {"N": 3})
 CLASSES = (2, 3, 5)
 
 
-def draws(graph: Graph, seed: int = 0) -> Iterator[tuple[dict[str, int], Leaves]]:
-    """Sizes and leaves: two classes and whole numbers to begin with, so that a counterexample is a small one."""
+def draws(graph: Graph, sums: Mapping[str, str], seed: int = 0) -> Iterator[tuple[dict[str, int], Leaves]]:
+    """Sizes and leaves: two classes and whole numbers to begin with, so that a counterexample is a small one.
+
+    `sums` names the leaves that are probabilities, each with the axis over which they sum to 1.
+    """
     for k in range(POINTS):
         rng = np.random.default_rng(seed + k)
         few = CLASSES[0] if k < POINTS // 3 else CLASSES[k % len(CLASSES)]
@@ -30,6 +33,10 @@ def draws(graph: Graph, seed: int = 0) -> Iterator[tuple[dict[str, int], Leaves]
         leaves = random_leaves(graph, sizes, rng)
         if k < POINTS // 3:
             leaves = {n: _rounded(v, leaf_of(graph, n)) for n, v in leaves.items()}
+        for leaf in graph.leaves:
+            if leaf.name in sums:
+                shape = tuple(sizes[a] for a in leaf.axes)
+                leaves[leaf.name] = probabilities(leaf.axes.index(sums[leaf.name]), shape, rng)
         yield sizes, leaves
 
 

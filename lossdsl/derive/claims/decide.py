@@ -133,7 +133,8 @@ def _at_points(
     graph = b.graph(outputs)
     axes = tuple(a for a in graph.axes if any(a in graph.nodes[n].type.axes for _, n in graph.outputs))
     until, tried = time.monotonic() + SECONDS, 0
-    for sizes, leaves in at_points.draws(graph):
+    sums = {i.name: i.kind.removeprefix("prob ") for i in about.checked.inputs if i.kind.startswith("prob ")}
+    for sizes, leaves in at_points.draws(graph, sums):
         found = at_points.values(graph, about.registry, sizes, leaves, graph.output("aux.node"), axes)
         large = at_points.values(graph, about.registry, sizes, leaves, graph.outputs[-1][1], axes)
         for index in np.ndindex(found.shape):
