@@ -16,19 +16,24 @@ class BindingError(ValueError):
 
 
 class Bound:
-    """Tensors that fit: one an input, sizes by axis, the dimensions that N folds."""
+    """Tensors that fit: one an input, sizes by axis, the dimensions that N folds.
 
-    __slots__ = ("folded", "sizes", "tensors")
+    `labels` are the class indices given for a prob, by the place of the input.
+    """
+
+    __slots__ = ("folded", "labels", "sizes", "tensors")
 
     def __init__(
         self,
         tensors: list[Tensor],
         sizes: dict[str, int],
         folded: tuple[int, ...] | None,
+        labels: dict[int, Tensor],
     ) -> None:
         self.tensors = tensors
         self.sizes = sizes
         self.folded = folded
+        self.labels = labels
 
     def unfold(self, x: Tensor, axes: tuple[str, ...], batch: str) -> Tensor:
         """Give a result back the dimensions that its batch axis took in."""
@@ -51,9 +56,11 @@ def bind(
     specs = signature.inputs
     tensors = _convert(signature, given)
     folded = None
+    labels: dict[int, Tensor] = {}
     for spec, x in zip(specs, tensors, strict=True):
         if x is not None and x.dim() != len(spec.axes):
             tensors, folded = _fold(signature, tensors, class_dim)
+            labels = _one_hot(signature, tensors)
             break
     else:
         if class_dim not in (1, -1):
@@ -77,7 +84,7 @@ def bind(
     for i, (spec, x) in enumerate(zip(specs, tensors, strict=True)):
         if x is None:
             tensors[i] = _default(signature, spec, tensors, sizes, params)
-    return Bound(tensors, sizes, folded)  # type: ignore[arg-type]
+    return Bound(tensors, sizes, folded, labels)  # type: ignore[arg-type]
 
 
 def _size(
@@ -276,11 +283,15 @@ def _fold(
             result[-1] = x.reshape((*x.shape[:at], rows, *x.shape[at + extra :]))
     if folded is not None and len(folded) == 1:
         folded = None
-    return _one_hot(signature, result), folded
+    return result, folded
 
 
-def _one_hot(signature: Signature, tensors: list[Tensor | None]) -> list[Tensor | None]:
-    """A prob given as class indices becomes its one-hot rows."""
+def _one_hot(signature: Signature, tensors: list[Tensor | None]) -> dict[int, Tensor]:
+    """Put one-hot rows where a prob is given as class indices; these indices.
+
+    An index that is no class is NaN in its row.
+    """
+    labels: dict[int, Tensor] = {}
     for i, (spec, x) in enumerate(zip(signature.inputs, tensors, strict=True)):
         if x is None or x.is_floating_point() or not spec.kind.startswith("prob"):
             continue
@@ -294,11 +305,14 @@ def _one_hot(signature: Signature, tensors: list[Tensor | None]) -> list[Tensor 
         if classes is None or len(spec.axes) != x.dim() + 1:
             raise _ranks(signature, tensors, spec.name)
         at = spec.axes.index(spec.target)
-        hot = x.long().unsqueeze(at) == torch.arange(classes, device=x.device).reshape(
-            (-1,) + (1,) * (x.dim() - at)
-        )
-        tensors[i] = hot.to(compute_dtype(tensors))
-    return tensors
+        index = torch.arange(classes, device=x.device)
+        index = index.reshape((-1,) + (1,) * (x.dim() - at))
+        wide = x.long().unsqueeze(at)
+        hot = (wide == index).to(compute_dtype(tensors))
+        nan = hot.new_full((), float("nan"))
+        labels[i] = x
+        tensors[i] = torch.where((wide < 0) | (wide >= classes), nan, hot)
+    return labels
 
 
 def _default(

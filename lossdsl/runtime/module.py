@@ -19,6 +19,7 @@ from lossdsl.runtime.values import (
     in_range,
     inside,
     interval_text,
+    kept_rows,
     poison,
 )
 
@@ -148,6 +149,16 @@ def _call(
             bad = poison(signature, bound, skip, compute_dtype(tensors))
         else:
             check_indices(signature, bound, None if skip is None else int(skip))
+    keep = None
+    if bound.labels and not traced():
+        keep = kept_rows(signature, bound, -100 if skip is None else int(skip))
+    if keep is not None:  # as if the rows had been left out of the call
+        tensors = [
+            x[(slice(None),) * s.axes.index(signature.fold) + (keep,)]
+            if signature.fold in s.axes
+            else x
+            for s, x in zip(signature.inputs, tensors, strict=True)
+        ]
     if check:
         check_values(signature, tensors)
     operands = [*tensors]
@@ -161,6 +172,10 @@ def _call(
         Call(compiled, sizes, word, denominator, empty, aux, free, bad), operands
     )
     loss = outs[0]
+    if keep is not None and word == "none":
+        at = signature.batch.index(signature.fold)
+        wide = loss.new_zeros(loss.shape[:at] + keep.shape + loss.shape[at + 1 :])
+        loss = wide.index_copy(at, keep.nonzero()[:, 0], loss)
     if bound.folded is not None and word == "none":
         loss = bound.unfold(loss, signature.batch, signature.fold)
     if not aux:

@@ -53,6 +53,29 @@ def check_indices(signature: Signature, bound: Bound, ignore: int | None) -> Non
             raise _out_of_range(signature, bound, spec, x, bad, size)
 
 
+def kept_rows(signature: Signature, bound: Bound, ignore: int) -> Tensor | None:
+    """Which rows stay where a prob is given as class indices, some of them ignored.
+
+    None if all do. IndexError for an index that is no class.
+    """
+    keep: Tensor | None = None
+    for i, x in bound.labels.items():
+        spec = signature.inputs[i]
+        size = bound.sizes[base_axis(spec.target)]
+        bad = outside(x, size, ignore)
+        if bad.any():
+            raise _out_of_range(signature, bound, spec, x, bad, size)
+        ignored = x == ignore
+        if ignored.any():
+            if x.dim() != 1:
+                raise ValueError(
+                    f"{signature.name}: {spec.name} holds ignored indices: "
+                    "pass probabilities, with an axis `where` in the file"
+                )
+            keep = ~ignored if keep is None else keep & ~ignored
+    return keep
+
+
 def outside(x: Tensor, size: int, ignore: int | Tensor | None) -> Tensor:
     """Where an index lies outside 0..size-1 and isn't the ignored one."""
     bad = (x < 0) | (x >= size)
@@ -95,14 +118,20 @@ def _out_of_range(
     flat = int(bad.reshape(-1).nonzero()[0])
     shape = tuple(x.shape)
     if bound.folded is not None:
-        at = spec.axes.index(signature.fold)
+        own = [a for a in spec.axes if a != spec.target or len(spec.axes) == x.dim()]
+        at = own.index(signature.fold)
         shape = shape[:at] + bound.folded + shape[at + 1 :]
     place = ", ".join(
         str(int(i)) for i in torch.unravel_index(torch.tensor(flat), shape)
     )
     axis = base_axis(spec.target)
     by = next(
-        (s.name for s in signature.inputs if axis in map(base_axis, s.axes)), axis
+        (
+            s.name
+            for s in signature.inputs
+            if s is not spec and axis in map(base_axis, s.axes)
+        ),
+        axis,
     )
     what = "rows" if axis in signature.batch else "classes"
     return IndexError(

@@ -179,3 +179,30 @@ def test_data_parallel_copies_agree(batch):
     whole = torch.autograd.grad(loss(z, y), z)[0]
     parts = [torch.autograd.grad(copy.deepcopy(loss)(z[i::2], y[i::2], denominator=5 / 2), z)[0] for i in (0, 1)]
     torch.testing.assert_close(sum(parts) / 2, whole)
+
+
+def test_probabilities_given_as_class_indices(batch):
+    z, y = batch
+    text = "loss soft\ninput logits[N, C]\ninput target[N, C]: prob C\n"
+    loss = lossdsl.loss(lossdsl.loads(text + "return -sum[C](target * log_softmax(logits))\n"))
+    rows = loss(z, y, reduction="none")
+    torch.testing.assert_close(rows, F.cross_entropy(z, y, reduction="none"))
+    torch.testing.assert_close(loss(z, y), F.cross_entropy(z, y))
+    z[4] = float("nan")
+    z.requires_grad_()
+    grad = torch.autograd.grad(loss(z, y.to(torch.int16)), z)[0]
+    assert (grad[4] == 0).all()
+    assert grad.isfinite().all()
+    pixels, labels = torch.randn(2, 5, 3), torch.randint(0, 5, (2, 3))
+    labels[1, 2] = -100
+    torch.testing.assert_close(loss(pixels, labels), F.cross_entropy(pixels, labels))
+    torch.testing.assert_close(
+        loss(pixels, labels, reduction="none"), F.cross_entropy(pixels, labels, reduction="none")
+    )
+    labels[0, 1] = 5
+    with pytest.raises(IndexError, match=r"target\[0, 1\] = 5, but logits has 5 classes"):
+        loss(pixels, labels)
+    soft = torch.nn.functional.one_hot(y.clamp(0), 5)
+    torch.testing.assert_close(loss(z[:4], soft[:4]), F.cross_entropy(z[:4], y[:4]))
+    mapped = torch.func.vmap(lambda z: loss(z, labels[0], reduction="none"))(torch.randn(2, 3, 5))
+    assert mapped.isnan().tolist() == [[False, True, False]] * 2
