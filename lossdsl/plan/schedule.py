@@ -180,23 +180,46 @@ class _State:
 
     def need(self, n: int, depth: int | None = None) -> Operand:
         """The operand for a node, defined where it varies with nothing but the loops around it."""
+        stack = [(n, depth)]
+        while stack:  # no recursion: an expression may be deeper than Python's stack
+            m, within = stack[-1]
+            if self._known(m, within) is not None:
+                stack.pop()
+                continue
+            node = self.graph.nodes[m]
+            scope, prefix = self._home(m, within)
+            if node.op in ("reduce", "statistic", "scatter") and self.by_rows(m) and not self.is_stored(m):
+                raise InternalError(f"node {m}, {node.op}, is needed before its sweep")
+            missing = [(a, prefix) for a in self._read(m, node) if self._known(a, prefix) is None]
+            if missing:
+                stack += reversed(missing)
+                continue
+            stack.pop()
+            statement = self._statement(m, node, prefix)
+            self.scopes[scope].body.append(statement)
+            if m not in self.scopes[scope].values:
+                self.scopes[scope].values[m] = _result(statement)
+        found = self._known(n, depth)
+        if found is None:
+            raise InternalError(f"node {n} has not been defined where it is needed")
+        return found
+
+    def _known(self, n: int, depth: int | None) -> Operand | None:
+        """A constant, or the name under which a value is visible."""
         node = self.graph.nodes[n]
-        if node.op == "const":
-            return node.attrs[0]  # type: ignore[return-value]
-        found = self.visible(n, depth)
-        if found is not None:
-            return found
-        scope, prefix = self._home(n, depth)
-        if node.op in ("reduce", "statistic", "scatter") and self.by_rows(n) and not self.is_stored(n):
-            raise InternalError(f"node {n}, {node.op}, is needed before its sweep")
-        before = len(self.scopes)
-        statement = self._statement(n, node, prefix)
-        if len(self.scopes) != before:
-            raise InternalError("a statement opened a loop")
-        self.scopes[scope].body.append(statement)
-        if n not in self.scopes[scope].values:
-            self.scopes[scope].values[n] = _result(statement)
-        return self.scopes[scope].values[n]
+        return node.attrs[0] if node.op == "const" else self.visible(n, depth)  # type: ignore[return-value]
+
+    def _read(self, n: int, node: Node) -> Sequence[int]:
+        """The nodes whose operands a statement names."""
+        if self.is_stored(n) or node.op in ("leaf", "index", "size"):
+            return ()
+        if node.op == "root":
+            return node.args[:2]
+        if node.op == "pick":
+            source = self.graph.nodes[node.args[0]]
+            indices = [i for i in node.args[1:] if self.graph.nodes[i].op != "index"]
+            return indices if source.op == "leaf" else [node.args[0], *indices]
+        return node.args
 
     def _home(self, n: int, depth: int | None) -> tuple[int, int]:
         """The scope that defines a node, and how many scopes its operands may use."""
