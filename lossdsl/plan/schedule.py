@@ -30,7 +30,6 @@ from lossdsl.plan.kernel import (
     Store,
     Value,
 )
-from lossdsl.plan.names import distinct
 from lossdsl.registry import Registry
 from lossdsl.source.diagnostic import InternalError
 
@@ -141,6 +140,7 @@ class _State:
         self.leaves = leaves
         self.outer = outer
         self.taken = taken
+        self.counts: dict[str, int] = {}  # the last number given to a name
         self.hints = hints
         self.scopes = [_Scope(None)]
         self.saved: dict[int, str] = {}  # results that a later visit to the rows reads again, and their buffers
@@ -168,7 +168,10 @@ class _State:
         return self.outer is not None and self.outer in operand_axes(self.graph, self.graph.nodes[n])
 
     def name(self, base: str) -> str:
-        name = distinct(base, self.taken)
+        name = base
+        while name in self.taken:
+            self.counts[base] = self.counts.get(base, 0) + 1
+            name = f"{base}_{self.counts[base]}"
         self.taken.add(name)
         return name
 

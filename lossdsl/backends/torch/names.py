@@ -24,6 +24,7 @@ class Identifiers:
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
+        self._counts: dict[str, int] = {}  # the last number given to a name
 
     def new(self, wish: str) -> str:
         """`wish` made an identifier that is free: `lambda` → lambda_, a second `m` → m_1."""
@@ -33,10 +34,10 @@ class Identifiers:
             base = f"x{base}"
         if base in _RESERVED:
             base += "_"
-        name, count = base, 0
+        name = base
         while name in self._taken:
-            count += 1
-            name = f"{base.rstrip('_')}_{count}"
+            self._counts[base] = self._counts.get(base, 0) + 1
+            name = f"{base.rstrip('_')}_{self._counts[base]}"
         self._taken.add(name)
         return name
 

@@ -443,17 +443,19 @@ def signature(kind: str, arguments: Sequence[str], sizes: Sequence[str]) -> str:
 def _uses(flat: Flat, given: set[int]) -> dict[Ref, int]:
     """How often each live value is read; the operations `given` come with others and read nothing."""
     uses: dict[Ref, int] = {}
+    live: set[int] = set()
 
     def read(x: Argument | None) -> None:
         if isinstance(x, Ref):
             uses[x] = uses.get(x, 0) + 1
+            live.add(x.op)
 
     for s in flat.stores:
         if s.buffer.role == "out":
             read(s.value)
             read(s.where)
     for i in reversed(range(len(flat.ops))):
-        if i not in given and any(r.op == i for r in uses):
+        if i not in given and i in live:
             for a in flat.ops[i].args:
                 read(a)
     return uses
