@@ -107,8 +107,8 @@ def _root(tape: Tape, n: int, parts: list[int]) -> None:
         raise NotDifferentiableError("root of an expression without its unknown", node.origin)
     at = {unknown: n}
     ct = b.node("neg", [b.node("div", [_sum_up(tape, parts), b.rebuild(slope, at)])])
-    held = b.rebuild(f, {unknown: b.raw("detach", [n], ())})
-    for leaf, part in reverse(b, {held: ct}, sorted(tape.wanted)).items():
+    # Held in this pass alone, and not by detach: the parts hang on t, as a second pass has to see.
+    for leaf, part in reverse(b, {b.rebuild(f, at): ct}, sorted(tape.wanted), held=frozenset({n})).items():
         tape.give(leaf, part)
 
 

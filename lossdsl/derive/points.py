@@ -48,7 +48,7 @@ def _value(leaf: Leaf, shape: tuple[int, ...], sizes: dict[str, int], rng: np.ra
 
 
 def probabilities(axis: int, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
-    """Positive, with the sum 1 along one axis to the last digit: multiples of 2^-20, and the first entry has the rest."""
+    """Positive, with the sum 1 along one axis to the last digit: multiples of 2^-20; the first entry takes the rest."""
     import numpy as np
 
     weights = rng.lognormal(0, 1, shape)

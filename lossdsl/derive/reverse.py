@@ -47,15 +47,17 @@ class Tape:
         self.give(node, cotangent)
 
 
-def reverse(b: Builder, seeds: Mapping[int, int], wanted: Sequence[int]) -> dict[int, int]:
+def reverse(
+    b: Builder, seeds: Mapping[int, int], wanted: Sequence[int], held: frozenset[int] = frozenset()
+) -> dict[int, int]:
     """For each wanted node its cotangent, given those of some outputs (node -> cotangent node).
 
-    A wanted node that no output depends on is missing from the answer. NotDifferentiableError names an operation that
-    has no derivative here.
+    Nodes in `held` are constants in this pass. A wanted node that no output depends on is missing from the answer.
+    NotDifferentiableError names an operation that has no derivative here.
     """
     tape = Tape(b, frozenset(wanted))
     last = max([*seeds, *wanted], default=-1)
-    tape.active = _active(b, last, tape.wanted)
+    tape.active = _active(b, last, tape.wanted, held)
     for output, seed in seeds.items():
         tape.give(output, seed)
     found: dict[int, int] = {}
@@ -77,12 +79,12 @@ def reverse(b: Builder, seeds: Mapping[int, int], wanted: Sequence[int]) -> dict
     return found
 
 
-def _active(b: Builder, last: int, wanted: frozenset[int]) -> set[int]:
+def _active(b: Builder, last: int, wanted: frozenset[int], held: frozenset[int]) -> set[int]:
     """The nodes through which a wanted node can be felt."""
     active = set(wanted)
     for n in range(last + 1):
         node = b[n]
-        if node.type.differentiable and node.op != "detach" and any(a in active for a in node.args):
+        if n not in held and node.type.differentiable and node.op != "detach" and any(a in active for a in node.args):
             active.add(n)
     return active
 
