@@ -15,7 +15,7 @@ from lossdsl.artifacts.describe import Kernel, Table, describe, tabulate
 from lossdsl.artifacts.identifiers import MODULE, class_name, identifier
 from lossdsl.artifacts.literals import Apply, Dict, Name, docstring_text, literal, long_text
 from lossdsl.artifacts.members import class_text, function_text
-from lossdsl.artifacts.standalone import RUNTIME, Embedded, embed, merge_imports, rule
+from lossdsl.artifacts.standalone import RUNTIME, Embedded, embed, merge_imports, rule, without
 from lossdsl.backends.api import Emitted
 from lossdsl.check.typed import CheckedLoss
 from lossdsl.ir.graph import Graph
@@ -67,7 +67,9 @@ def assemble(
     if runtime:
         parts.append(runtime.text)
         parts.append(f"\n{rule(checked.name)}\n")
-    parts.append(f"\n{body}")
+    if runtime or body.startswith(("def ", "class ", "@", "#")):
+        body = f"\n{body}"
+    parts.append(body)
     kernel_names = Dict(tuple((k.name, Name(k.name)) for k in kernels))
     compiled = Apply("Compiled", (Name("SIGNATURE"), kernel_names, identity))
     tables = {
@@ -114,7 +116,7 @@ def _kernel_text(functions: str) -> str:
 def _imports(checked: CheckedLoss, table: Table, emitted: Emitted, runtime: Embedded | None) -> list[str]:
     lines = ["from torch import Tensor", *emitted.imports]
     if runtime is not None:
-        return [*lines, *runtime.imports]
+        return [*without(lines, emitted.runtime), *runtime.imports]
     if "torch." not in emitted.functions:
         lines = [line for line in lines if line != "import torch"]
     if checked.outputs:

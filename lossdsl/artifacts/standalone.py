@@ -20,6 +20,9 @@ RUNTIME = tuple(
 )
 
 
+OURS = 3  # from this section on, imports are of lossdsl's distributions
+
+
 @dataclass(frozen=True, slots=True)
 class Embedded:
     """The text of modules without their imports, and the imports that this text needs from elsewhere."""
@@ -46,19 +49,32 @@ def embed(modules: tuple[str, ...] = RUNTIME) -> Embedded:
                 drop |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
             if isinstance(node, ast.Import | ast.ImportFrom) and not _own(node, modules):
                 imports.add(ast.unparse(node))
-            names |= set(_defined(node))
+            defined = set(_defined(node))
+            if twice := defined & names:
+                raise InternalError(f"{module} defines {', '.join(sorted(twice))} again")
+            names |= defined
         body = "\n".join(line for n, line in enumerate(lines, 1) if n not in drop).strip("\n")
         body = re.sub("\n{4,}", "\n\n\n", body)
         space = "\n\n\n" if body.startswith(("@", "class ", "def ")) else "\n\n"
         texts.append(f"{rule(module)}{space}{body}\n")
     imports.discard("from __future__ import annotations")
-    return Embedded(tuple(sorted(imports)), "\n\n".join(texts), frozenset(names))
+    foreign = texts[sum(module in RUNTIME for module in modules) :]
+    text = "\n\n".join(texts[: len(texts) - len(foreign)])
+    if foreign:  # a plugin's style is its own
+        text += "\n\n# fmt: off\n" + "\n\n".join(foreign) + "# fmt: on\n"
+    return Embedded(tuple(sorted(imports)), text, frozenset(names))
 
 
 def rule(title: str) -> str:
     """A comment that starts a part of a module."""
     head = f"# --- {title} "
     return head + "-" * (88 - len(head))
+
+
+def without(lines: Iterable[str], modules: Iterable[str]) -> list[str]:
+    """Import lines less those of embedded modules."""
+    embedded = set(modules)
+    return [line for line in lines if not _own(ast.parse(line).body[0], embedded)]  # type: ignore[arg-type]
 
 
 def source_of(module: str) -> str:
@@ -106,7 +122,9 @@ def merge_imports(lines: Iterable[str]) -> str:
     blocks = []
     for section in sorted(sections):
         entries = sorted(sections[section], key=lambda e: (not e[0], e[1].lower()))
-        blocks.append("\n".join(text for _, _, text in entries))
+        block = "\n".join(text for _, _, text in entries)
+        # what is first party and what is third depends on the folder: a sorter has to take them one by one
+        blocks.append(block if section < OURS else f"# isort: split\n{block}")
     return "\n\n".join(blocks)
 
 
@@ -132,4 +150,4 @@ def _section(module: str) -> int:
         return 0
     if head in sys.stdlib_module_names:
         return 1
-    return 3 if head.startswith("lossdsl") else 2
+    return 2 if not head.startswith("lossdsl") else OURS + (head == "lossdsl")

@@ -19,7 +19,7 @@ from lossdsl.runtime.binding import Quick
 from lossdsl.runtime.lane import Family, Route
 from lossdsl.runtime.ops import Program
 from lossdsl.runtime.reduction import Denominator, reduce
-from lossdsl.runtime.signature import Kernel, Signature
+from lossdsl.runtime.signature import KernelFunction, Signature
 
 
 class Compiled:
@@ -38,7 +38,7 @@ class Compiled:
     """
 
     def __init__(
-        self, signature: Signature, kernels: Mapping[str, Kernel], identity: str
+        self, signature: Signature, kernels: Mapping[str, KernelFunction], identity: str
     ) -> None:
         self.signature = signature
         self.operands = [s.name for s in signature.inputs]

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from lossdsl.runtime.binding import compute_dtype
-from lossdsl.runtime.signature import Kernel, Signature, base_axis
+from lossdsl.runtime.signature import KernelFunction, Signature, base_axis
 
 # An op lives as long as its library does.
 LIBRARY = torch.library.Library("lossdsl", "FRAGMENT")  # type: ignore[no-untyped-call]
@@ -28,7 +28,7 @@ class Program:
     """
 
     def __init__(
-        self, signature: Signature, name: str, function: Kernel, identity: str
+        self, signature: Signature, name: str, function: KernelFunction, identity: str
     ) -> None:
         self.spec = spec = dict(signature.kernels)[name]
         self.sized = tuple(axis for axis, _ in signature.sizes)

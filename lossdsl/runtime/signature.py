@@ -83,7 +83,7 @@ class Signature:
     second_missing: str = ""
 
 
-Kernel = Callable[..., tuple[Any, ...]]
+KernelFunction = Callable[..., tuple[Any, ...]]
 
 
 def base_axis(axis: str) -> str:

@@ -12,6 +12,7 @@ import pytest
 import lossdsl
 from lossdsl.artifacts.identifiers import ATTRIBUTES, arguments, class_name
 from lossdsl.artifacts.literals import Apply, docstring_text, literal, quoted
+from lossdsl.backends.manager import availability
 from lossdsl.pipeline import build
 from lossdsl.plugins import discover
 from lossdsl.source.text import Source
@@ -128,6 +129,39 @@ def test_importing_a_module_loads_nothing_of_the_compiler(folder: Path) -> None:
         "assert not [m for m in sys.modules if m.split('.')[0] in ('lark', 'pluggy', 'click')]\n"
     )
     run = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+def test_import_order_does_not_depend_on_the_folder(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "focal.py").write_text((folder / "focal.py").read_text())
+    for cwd in (tmp_path, Path(lossdsl.__file__).parents[1]):
+        found = subprocess.run(
+            [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "I", str(tmp_path / "focal.py")],
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert found.returncode == 0, found.stdout
+
+
+def test_a_plugin_backend_is_embedded_too(tmp_path: Path) -> None:
+    spec = REGISTRY.backends.get("cpu")
+    if spec is None or not availability(spec).ok:
+        pytest.skip("the C++ backend is not installed, or there is no compiler")
+    text = build(
+        Source("focal.loss", REGISTRY.losses["std/focal"].read()), REGISTRY, "cpu", standalone=True
+    ).artifact.text
+    (tmp_path / "focal.py").write_text(text)
+    assert ruff("check", "--isolated", str(tmp_path)).returncode == 0
+    assert ruff("format", "--isolated", "--check", str(tmp_path)).returncode == 0
+    code = (
+        "import sys\nsys.modules['lossdsl'] = sys.modules['lossdsl_cpu'] = None\nsys.path.insert(0, sys.argv[1])\n"
+        "import focal, torch\nz = torch.randn(3, 4, requires_grad=True)\ny = torch.tensor([0, 1, 3])\n"
+        "loss = focal.focal(z, y, gamma=0.0)\n"
+        "torch.testing.assert_close(loss, torch.nn.functional.cross_entropy(z, y))\nloss.backward()\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
 
 

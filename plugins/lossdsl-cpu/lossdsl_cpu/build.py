@@ -42,7 +42,7 @@ def compiler() -> str:
 def version(path: str) -> str:
     """What the compiler says of itself."""
     try:
-        shown = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60)
+        shown = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CompilerError(f"{path} --version: {error}") from error
     if shown.returncode:
@@ -87,7 +87,7 @@ def library(text: str, macros: Sequence[str], keep: Path | None = None) -> Path:
 def _compile(text: str, macros: tuple[str, ...], output: Path) -> None:
     command = [compiler(), *FLAGS, *(f"-D{m}" for m in macros), "-x", "c++", "-", "-o", str(output)]
     try:
-        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=300, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CompilerError(f"{command[0]}: {error}") from error
     if done.returncode:

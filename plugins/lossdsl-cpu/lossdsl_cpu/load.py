@@ -13,11 +13,13 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from lossdsl_cpu import math_cpp, special_cpp, support_cpp
 from lossdsl_cpu.build import library
+from lossdsl_cpu.math_cpp import MATH
+from lossdsl_cpu.special_cpp import SPECIAL
+from lossdsl_cpu.support_cpp import SUPPORT
 
 HEADERS = "".join(f"#include <{name}>\n" for name in ("cmath", "cstdlib", "limits", "new", "vector"))
-PRELUDE = f"{HEADERS}namespace own {{\n{math_cpp.TEXT}{special_cpp.TEXT}{support_cpp.TEXT}}}\n"
+PRELUDE = f"{HEADERS}namespace own {{\n{MATH}{SPECIAL}{SUPPORT}}}\n"
 TYPES = {
     torch.float32: "float",
     torch.float64: "double",

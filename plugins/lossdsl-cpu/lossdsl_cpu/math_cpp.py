@@ -1,6 +1,6 @@
 """Elementary functions for C++ loops: part of every kernel, and of the run time of generated modules."""
 
-TEXT = r"""
+MATH = r"""
 // Elementary functions as straight-line code, so that `#pragma omp simd` vectorises every loop that calls them. Errors
 // in units of the last place (a test measures them): float exp 0.9, log 1.0, expm1 1.5, log1p 1.1; double exp 0.9,
 // log 0.9. Infinities, zeros, denormals and NaN are as in C. Coefficients: near-minimax fits made with mpmath.

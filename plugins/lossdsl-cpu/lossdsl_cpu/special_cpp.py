@@ -1,6 +1,6 @@
 """The other primitives in C++: part of every kernel."""
 
-TEXT = r"""
+SPECIAL = r"""
 // The other primitives, in terms of math.hpp; those that losses seldom use are the C library's.
 template <class R> static INLINE R absolute(R x) { return x < 0 ? -x : x == 0 ? R(0) : x; }
 template <class R> static INLINE R minimum(R x, R y) { return (y < x) | (y != y) ? y : x; }

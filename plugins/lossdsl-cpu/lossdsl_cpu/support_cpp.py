@@ -1,6 +1,6 @@
 """Elements, states of reductions and memory in C++: part of every kernel."""
 
-TEXT = r"""
+SUPPORT = r"""
 // Tensors' elements as the arithmetic's, and back with one rounding.
 struct bf16 { unsigned short u; };
 struct f16 { unsigned short u; };
