@@ -36,10 +36,19 @@ def nonnegative(b: Builder, n: int) -> bool:
     return b.type(n).interval.low >= 0
 
 
+_FACTORS = 16  # of a product that rules look into
+
+
 def factors(b: Builder, n: int) -> list[int]:
-    """The factors of a product, itself if it is none."""
-    node = b[n]
-    return [f for a in node.args for f in factors(b, a)] if node.op == "mul" else [n]
+    """The factors of a product, itself if it is none; of a long one the first are told apart, the rest is left."""
+    found, i = [n], 0
+    while i < len(found):
+        node = b[found[i]]
+        if node.op == "mul" and len(found) < _FACTORS:
+            found[i : i + 1] = node.args
+        else:
+            i += 1
+    return found
 
 
 def as_log(b: Builder, n: int) -> int | None:
