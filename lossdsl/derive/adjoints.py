@@ -156,9 +156,8 @@ def _eigvals(tape: Tape, n: int, parts: list[int]) -> None:
     node = b[n]
     row, column, k = (str(a) for a in node.attrs)
     v = b.node("eigvecs", node.args, node.attrs)
-    along_row = b.pick(v, {column: b.index(row)}) if row not in b.type(v).axes else v
-    along_column = b.pick(along_row, {row: b.index(column)})
-    part = b.node("mul", [b.node("mul", [_sum_up(tape, parts), along_row]), along_column])
+    along_column = b.pick(v, {row: b.index(column)})
+    part = b.node("mul", [b.node("mul", [_sum_up(tape, parts), v]), along_column])
     tape.give(node.args[0], b.reduce("sum", (k,), part))
 
 

@@ -279,7 +279,8 @@ def _linear(arithmetic: Arithmetic, op: str, args: Sequence[Array], dims: Sequen
         values = matrixwise(m, rows, columns, sizes, by_matrix(arithmetic, "eigvals"), "vector")
         return np.swapaxes(values, rows, dims[2])
     if op == "eigvecs":
-        raise InternalError("the interpreter has no eigenvectors yet")
+        vectors = matrixwise(m, rows, columns, sizes, by_matrix(arithmetic, "eigvecs"), "matrix")
+        return np.swapaxes(vectors, columns, dims[2])
     inverse = matrixwise(m, rows, columns, sizes, by_matrix(arithmetic, "inverse"), "matrix")
     # x[A'] = Σ over A of inverse[A', A]·b[A]; the inverse's rows lie along A, so it is read transposed
     return contract(arithmetic, (np.swapaxes(inverse, rows, columns), args[1]), (rows,), sizes)

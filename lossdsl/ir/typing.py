@@ -69,7 +69,7 @@ def infer(builder: Builder, op: str, args: tuple[int, ...], attrs: tuple[Attr, .
         case "eigvals":
             return Type(axes - {str(attrs[0]), str(attrs[1])} | {str(attrs[2])}, "real", REALS)
         case "eigvecs":
-            return Type(axes | {str(attrs[2])}, "real", Interval(-1, 1))
+            return Type(axes - {str(attrs[1])} | {str(attrs[2])}, "real", Interval(-1, 1))
     raise InternalError(f"the graph has no operation {op!r}")
 
 

@@ -33,7 +33,7 @@ def island_axes(s: Island, args: Sequence[set[str]]) -> set[str]:
         case "eigvals":
             return union - {str(s.attrs[0]), str(s.attrs[1])} | {str(s.attrs[2])}
         case "eigvecs":
-            return union | {str(s.attrs[2])}
+            return union - {str(s.attrs[1])} | {str(s.attrs[2])}
         case "solve":
             return union - {str(s.attrs[0])}
     return union

@@ -4,17 +4,36 @@ from __future__ import annotations
 
 from math import pi
 
+import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from tests.catalogue.golden import Row, changed, turned
+from lossdsl.runtime.module import Loss
+from tests.catalogue.golden import Row, as_bool, changed, plain, times, turned
 
 EMB = {"emb": "x", "labels": "y"}
 HEAD = {"emb": "x", "W": "w"}
 FACE = {"W": "w", "labels": "target"}
 PROXIES = {"emb": "x", "proxies": "w", "labels": "target"}
+PAIRS = {"img": "image", "txt": "text", "labels": "y"}
 COLUMNS = turned(w=(1, 0))  # the file has a class in a column
 WCDAS = ("pi_used", "s", "gamma")
+
+
+def views(loss: Loss, given: dict[str, Tensor]) -> Tensor:
+    """Two views of a row as one input."""
+    return plain(loss, {"z": torch.stack([given["z1"], given["z2"]], 1)})
+
+
+def stacked(loss: Loss, given: dict[str, Tensor]) -> Tensor:
+    """Two views of a row as rows of one label."""
+    both = plain(loss, {"z": torch.cat([given["z1"], given["z2"]]), "y": torch.cat([given["y"]] * 2)})
+    return 0.1 / 0.07 * both
+
+
+def two_of_three(loss: Loss, given: dict[str, Tensor]) -> Tensor:
+    """Two rows of each of three sets, in turn."""
+    return plain(loss, given | {"y": torch.tensor([0, 1, 2, 0, 1, 2])})
 
 
 def learnt(raw: Tensor) -> Tensor:
@@ -73,49 +92,59 @@ TABLE: dict[str, Row] = {
     "harmonic_bray_curtis__maxwellmg": Row("harmonic_bray_curtis", FACE, leaves=("eps", "variant")),
     "harmonic_hamming_soft__maxwellmg": Row("harmonic_hamming_soft", FACE, leaves=("eps",)),
     "harmonic_mahalanobis_diag__maxwellmg": Row("harmonic_mahalanobis", FACE, leaves=("eps", "variant")),
+    # That code adds 1e-6 to both counts, here of 8 or more pairs.
+    "opl__official_gamma0.5": Row("opl", EMB, leaves=("eps",), rtol=1e-6),
+    "opl__official_gamma2.0": Row("opl", EMB, leaves=("eps",), rtol=1e-6),
+    "cacr__official_small_scale": Row("cacr", {"views": "v"}),
+    "cacr_detached__formula": Row("cacr_detached", {"views": "v"}),
+    "nt_xent__supcontrast_simclr": Row("nt_xent", how=views),
+    "nt_xent_labels__pml": Row("nt_xent_labels", EMB),
+    "ntxent__pytorch-metric-learning": Row("ntxent", EMB | {"temperature": "tau"}),
+    "info_nce__formula_tau0.1": Row("info_nce"),
+    "clip_contrastive__sparsecbm": Row("clip_contrastive"),
+    "clip_loss__formula": Row("clip_loss", PAIRS | {"logit_scale": "scale"}),
+    "focal_contrastive__rovit_a0.25_g2.0": Row("focal_contrastive", {"logits": "sim"}, reduction="sum"),
+    "focal_contrastive__rovit_a0.5_g1.0": Row("focal_contrastive", {"logits": "sim"}),
+    # That code multiplies by tau over a second temperature of 0.07.
+    "supcon__supcontrast": Row("supcon", {"labels": "y"}, leaves=("base_tau",), how=stacked),
+    "supcon_rmt__formula": Row("supcon", {"feat": "z", "temperature": "tau"}, how=two_of_three),
+    "supcon_single_view__pml": Row("supcon_single_view", EMB | {"emb": "z"}),
+    "soft_ce_contrastive__recalcon": Row("soft_ce_contrastive", PAIRS),
+    "recalibrated_contrastive__recalcon": Row("recalibrated_contrastive", PAIRS),
+    "focal_soft_contrastive__recalcon": Row("focal_soft_contrastive", PAIRS),
+    "triplet_all__pml_m0.2": Row("triplet_all", EMB),
+    "triplet_all__pml_avgnonzero": Row("triplet_all", EMB, params={"triplets": "active"}),
+    "triplet_all_soft__pml": Row("triplet_all_soft", EMB),
+    "triplet_batch_hard__pytorch-metric-learning": Row("triplet_batch_hard", EMB, leaves=("distance",)),
+    "contrastive_pair__pml": Row("contrastive_pair", EMB),
+    "n_pairs__pml": Row("n_pairs", EMB),
+    "lifted_structure__pml": Row("lifted_structure", EMB | {"neg_margin": "margin"}, leaves=("pos_margin",)),
+    "multi_similarity__pml": Row("multi_similarity", EMB),
+    "nca__pml": Row("nca", EMB | {"softmax_scale": "scale"}),
+    "angular__pml": Row("angular", EMB | {"alpha_deg": "alpha"}),
+    "tuplet_margin__pml": Row("tuplet_margin", EMB | {"margin_deg": "slack", "scale": "s"}),
+    "fast_ap__pml": Row("fast_ap", EMB, params={"edges": 11}, leaves=("num_bins",)),
+    "vicreg__pml": Row("vicreg", {"z1": "a", "z2": "b", "invariance": "inv", "variance": "v", "covariance": "c"}),
+    "gumbel_contrastive__sparsecbm_tau0.7": Row("gumbel_contrastive", {"noise0": "g0", "noise1": "g1"}),
+    "dimco__formula_lam0.5": Row("dimco", {"code_logits": "code", "labels": "y"}),
+    "amarx__formula_lam0.3": Row("amarx", {"W": "w", "mean": "mu"}, how=as_bool("old")),
+    # That code adds 1e-8 to each class's count.
+    "mcr2__ryanchankh-mcr2": Row(
+        "mcr2", rtol=1e-8, names={"Z": "z", "num_classes": "classes"}, leaves=("gam1", "gam2")
+    ),
+    "e2mc_hypercube__formula": Row("e2mc", {"Z": "x"}, leaves=("m",)),
+    "e2mc_hypersphere__formula": Row("e2mc", {"Z": "x"}, params={"cdf": "gauss"}, leaves=("m",)),
+    "cprd__formula": Row("cprd", {"n_valid": "valid"}),
+    "tsim_diversity_loss__ambroiseodt": Row("tsim_diversity", how=times(-1)),
+    "softclip__formula": Row("softclip", PAIRS),
+    "matrix_entropy__formula": Row("matrix_entropy", {"H": "x"}),
+    "von_neumann_entropy__jaeill-vne": Row("von_neumann_entropy", {"H": "x"}),
+    "repa_alignment__formula": Row("repa_alignment"),
+    "decov__formula": Row("decov"),
+    "byol__formula": Row("byol_loss"),
+    "ccsl_reconstructed__formula": Row("ccsl"),
+    "hoc_loss__miccunifi": Row("hoc_loss", {"feat_new": "new", "feat_old": "old", "labels": "y"}),
 }
 
 MISSING: dict[str, str] = {  # names of the catalogue that have no file yet, and why
-    "opl": "to do",
-    "cacr": "to do",
-    "cacr_detached": "to do",
-    "nt_xent": "to do",
-    "nt_xent_labels": "to do",
-    "info_nce": "to do",
-    "clip_contrastive": "to do",
-    "focal_contrastive": "to do",
-    "supcon": "to do",
-    "supcon_single_view": "to do",
-    "soft_ce_contrastive": "to do",
-    "recalibrated_contrastive": "to do",
-    "focal_soft_contrastive": "to do",
-    "triplet_all": "to do",
-    "triplet_all_soft": "to do",
-    "contrastive_pair": "to do",
-    "n_pairs": "to do",
-    "lifted_structure": "to do",
-    "multi_similarity": "to do",
-    "nca": "to do",
-    "angular": "to do",
-    "tuplet_margin": "to do",
-    "fast_ap": "to do",
-    "vicreg": "to do",
-    "gumbel_contrastive": "to do",
-    "dimco": "to do",
-    "amarx": "to do",
-    "mcr2": "to do",
-    "e2mc": "to do",
-    "cprd": "to do",
-    "tsim_diversity": "to do",
-    "clip_loss": "to do",
-    "softclip": "to do",
-    "ntxent": "to do",
-    "triplet_batch_hard": "to do",
-    "matrix_entropy": "to do",
-    "von_neumann_entropy": "to do",
-    "repa_alignment": "to do",
-    "decov": "to do",
-    "byol_loss": "to do",
-    "ccsl": "to do",
-    "hoc_loss": "to do",
 }

@@ -171,6 +171,9 @@ def test_linear_algebra(b: Builder, number: str) -> None:
     np.testing.assert_allclose(value(b, solved, number, leaves), np.linalg.solve(a, w), rtol=1e-10)
     eigvals = b.raw("eigvals", (m,), ("D", "D'", "K"))
     np.testing.assert_allclose(value(b, eigvals, number, {"m": s}, K=4), np.linalg.eigvalsh(s), rtol=1e-8)
+    eigvecs = b.raw("eigvecs", (m,), ("D", "D'", "K"))
+    vectors = np.abs(value(b, eigvecs, number, {"m": s}, K=4).astype(float))  # along D and K; their signs are free
+    np.testing.assert_allclose(vectors, np.abs(np.linalg.eigh(s)[1]), rtol=1e-8)
 
 
 @pytest.mark.parametrize("number", NUMBERS)

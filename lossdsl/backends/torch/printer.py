@@ -393,7 +393,9 @@ def apply(printer: Printer, name: str, args: Sequence[Text], dtype: str) -> Text
         condition = args[0] if args[1].text == "1" else Text(f"~{args[0].at(spell.UNARY)}", spell.UNARY)
         return Text(f"{condition.at(ATOM)}.to(dtype)", dtype="real")
     text, binds = spelling(*args)
-    return Text(text, binds, dtype="real" if name in spell.REAL_IN_TORCH else dtype)
+    if name in spell.REAL_IN_TORCH and dtype == "int":
+        return Text(f"{Text(text, binds).at(ATOM)}.long()", dtype="int")
+    return Text(text, binds, dtype=dtype)
 
 
 def helper_name(primitive: str) -> str:
@@ -410,14 +412,8 @@ def _cast(x: Text, dtype: str) -> Text:
 
 
 def _branches(printer: Printer, args: Sequence[Text], dtype: str, condition: Text) -> list[Text]:
-    """The branches of a `torch.where`: two numbers would be float32 whatever the arithmetic is; what torch rounds to
-    reals may be an index.
-    """
+    """The branches of a `torch.where`: two numbers would be float32 whatever the arithmetic is."""
     both = list(args)
-    if dtype == "int":
-        return [
-            replace(a, text=f"{a.at(ATOM)}.long()", binds=ATOM, dtype=dtype) if a.dtype == "real" else a for a in both
-        ]
     if dtype == "real" and not any(a.tensor and a.dtype == "real" for a in both):
         if {a.text for a in both} == {"0", "1"}:
             return both
