@@ -31,6 +31,7 @@ class Tile:
     lim: str  # how far loops over the tile's rows run: L, or n where there are no sweeps
     views: dict[str, str] = field(default_factory=dict)  # buffer -> the sweep's axis it is viewed along
     values: dict[str, str] = field(default_factory=dict)  # row values: name -> dtype
+    spread: set[str] = field(default_factory=set)  # numbers that have been laid out over the rows
 
     def say(self, line: str) -> None:
         self.nest.say(line)
@@ -236,13 +237,28 @@ def lets(tile: Tile, run: Sequence[Let]) -> None:
         elif s.op == "size":
             text = f"k.{extent(str(s.attrs[0]))}"
         else:
-            text = expression(s.op, s.args, {a: tile.nest.term(a) for a in s.args if isinstance(a, str)}, s.value.dtype)
+            terms = {a: tile.nest.term(a) for a in s.args if isinstance(a, str)}
+            if s.op == "pow" and isinstance(s.args[1], str) and s.args[1] not in tile.values:
+                terms[s.args[1]] = spread(tile, s.args[1])
+            text = expression(s.op, s.args, terms, s.value.dtype)
         texts.append(f"{array(tile, s.value.name, s.value.dtype)}[l] = {text};")
     tile.say("#pragma omp simd")
     tile.nest.open(f"for (long l = 0; l < {tile.lim}; ++l)")
     for text in texts:
         tile.say(text)
     tile.nest.close()
+
+
+def spread(tile: Tile, name: str) -> Term:
+    """An exponent that is the same for all rows as an array: choices by a number that doesn't change become branches,
+    which keep the loop scalar."""
+    t = tile.nest.term(name)
+    plain = f"{identifier(name)}_all"
+    if name not in tile.spread:
+        tile.spread.add(name)
+        tile.say(f"R {plain}[L];")
+        tile.say(f"for (long l = 0; l < L; ++l) {plain}[l] = {real(t)};")
+    return Term(f"{plain}[l]", "real")
 
 
 def element(tile: Tile, b: Buffer, index: Sequence[str], row: str) -> str:

@@ -102,7 +102,7 @@ def test_float64_agrees_with_the_interpreter(path: Path, size: str) -> None:
         found = compiled(p, REGISTRY)(*arguments(p, given))
         wanted = interpreted(p, REGISTRY, given)
         for b, x in zip((b for b in p.buffers if b.role == "out"), found, strict=True):
-            assert error(x, wanted[b.name], 1e-3) < 1e-11, f"{p.name} {b.name}"
+            assert error(x, wanted[b.name], 1e-3) < 1e-10, f"{p.name} {b.name}"
 
 
 def test_what_has_no_words_is_said() -> None:
