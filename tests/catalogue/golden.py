@@ -133,6 +133,8 @@ def verify(stem: str, row: Row) -> None:
     wanted = [given[name(k)].requires_grad_() for k in gradients]
     value = row.how(loss, given)
     expected = outputs["loss_rows"] if by_row and "loss_rows" in outputs else outputs["loss"]
+    if value.dim() == 0 and isinstance(expected, dict):
+        expected = {**expected, "data": [sum(expected["data"])], "shape": []}  # the file's values have no rows of ours
     close(value.detach(), tensor(expected), row.rtol, "the loss")
     if not wanted:
         return

@@ -109,3 +109,9 @@ def test_probabilities_sum_to_one_at_every_point() -> None:
     text = "loss l\ninput z[N, C]\ninput q[N, C]: prob C fixed\nreturn kl(q, softmax(z))\n"
     (verdict,) = verdicts(text, "loss >= 0")
     assert verdict.status == "held"
+
+
+def test_a_loss_called_in_a_claim_is_worth_its_rows() -> None:
+    text = "loss l\ninput x[N]\ninput t[N]: fixed in [0, 1]\nreturn softplus(x) - t * x\n"
+    (verdict,) = verdicts(text, "loss == bce(x, t)")
+    assert verdict.status in ("proved", "held")

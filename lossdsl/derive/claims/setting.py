@@ -31,10 +31,16 @@ class Subject:
         return Builder(self.registry, self.graph.name, self.graph.axes, self.graph.batch)
 
     def expression(self, value: ast.Expr) -> Graph:
-        """Another expression of the loss's inputs and values, as a graph. DiagnosticError where it is wrong."""
-        other = replace(
-            self.lossdef, kind="map", result=ast.Argument(value, span=value.span), claims=(), examples=(), outputs=()
-        )
+        """Another expression of the loss's inputs and values, as a graph. DiagnosticError where it is wrong.
+
+        It is a map with the loss's batch axes, so that a loss called in it is worth its rows.
+        """
+        decls = self.lossdef.decls
+        axes = tuple(ast.AxisRef(axis.name, span=value.span) for axis in self.checked.axes if axis.batch)
+        if axes and not any(isinstance(d, ast.BatchDecl) for d in decls):
+            decls = (*decls, ast.BatchDecl(axes, span=value.span))
+        result = ast.Argument(value, span=value.span)
+        other = replace(self.lossdef, kind="map", decls=decls, result=result, claims=(), examples=(), outputs=())
         return lower(check(other, self.source, self.registry), self.registry)
 
 
