@@ -21,8 +21,9 @@ from lossdsl.check.typed import CheckedLoss
 from lossdsl.ir.graph import Graph
 
 RUNTIME_IMPORTS = (
-    "from lossdsl.runtime.autograd import Compiled",
-    "from lossdsl.runtime.module import Loss, functional",
+    "from lossdsl.runtime.calling import functional",
+    "from lossdsl.runtime.kernels import Compiled",
+    "from lossdsl.runtime.module import Loss",
 )
 
 

@@ -16,7 +16,10 @@ from lossdsl.source.diagnostic import InternalError
 # In the order in which they need each other.
 RUNTIME = tuple(
     f"lossdsl.runtime.{name}"
-    for name in ("signature", "reduction", "binding", "values", "ops", "lane", "autograd", "module")
+    for name in (
+        *("signature", "reduction", "mismatch", "binding", "quick", "values", "ops", "lane", "kernels", "autograd"),
+        *("calling", "module"),
+    )
 )
 
 

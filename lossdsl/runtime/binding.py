@@ -8,11 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lossdsl.runtime.mismatch import devices, item, leads, mismatch, ranks
 from lossdsl.runtime.signature import InputSpec, Signature, base_axis
-
-
-class BindingError(ValueError):
-    """An argument's shape doesn't fit; the message holds the table of bindings."""
 
 
 class Bound:
@@ -72,12 +69,12 @@ def bind(
             continue
         for axis, size in zip(spec.axes, x.shape, strict=True):
             if sizes.setdefault(base_axis(axis), size) != size:
-                raise _mismatch(signature, tensors, spec.name, axis)
+                raise mismatch(signature, tensors, spec.name, axis)
         if spec.axes:
             if device is None:
                 device = x.device
             elif x.device != device:
-                raise _devices(signature, tensors)
+                raise devices(signature, tensors)
     for axis, source in signature.sizes:
         if axis not in sizes:
             sizes[axis] = _size(source, sizes, params)
@@ -97,68 +94,6 @@ def _size(
     return int(params[source])
 
 
-class Quick:
-    """What an input must be for a call to need no more looking at."""
-
-    __slots__ = ("bases", "boolean", "fill", "kept", "rank", "real", "target")
-
-    def __init__(self, spec: InputSpec) -> None:
-        self.rank = len(spec.axes)
-        self.bases = tuple(map(base_axis, spec.axes))
-        self.real = spec.kind == "real" or spec.kind.startswith("prob")
-        self.boolean = spec.kind == "bool"
-        indexes = spec.kind.startswith("index ")
-        self.target = base_axis(spec.target) if indexes else None
-        number = isinstance(spec.default, int | float)
-        self.fill = spec.default if self.real and number else None
-        self.kept: tuple[tuple[int, ...], Tensor] | None = None
-
-    def filled(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-        """The default, kept for the next call."""
-        kept = self.kept
-        if kept is None or kept[0] != shape or kept[1].dtype is not dtype:
-            assert isinstance(self.fill, int | float)
-            kept = (shape, torch.full(shape, self.fill, dtype=dtype))
-            self.kept = kept
-        return kept[1]
-
-
-def bind_quickly(
-    quick: Sequence[Quick], given: Sequence[Any]
-) -> tuple[list[Tensor], dict[str, int]] | None:
-    """Tensors and sizes if every argument is just what it should be, on the CPU.
-
-    Never raises: None leaves what is wrong, or only unusual, to `bind`.
-    """
-    sizes: dict[str, int] = {}
-    missing = False
-    for q, x in zip(quick, given, strict=True):
-        if not isinstance(x, Tensor):
-            if x is None and q.fill is not None:
-                missing = True
-                continue
-            return None
-        shape = x.shape
-        if len(shape) != q.rank or x.is_floating_point() is not q.real or not x.is_cpu:
-            return None
-        if not q.real:
-            boolean = x.dtype is torch.bool
-            if boolean is not q.boolean or x.dtype is torch.uint8 or x.is_complex():
-                return None
-        for axis, size in zip(q.bases, shape, strict=True):
-            if sizes.setdefault(axis, size) != size:
-                return None
-    tensors = list(given)
-    if missing:
-        dtype = compute_dtype(tensors)
-        for i, (q, x) in enumerate(zip(quick, given, strict=True)):
-            if x is None:
-                if any(axis not in sizes for axis in q.bases):
-                    return None
-                tensors[i] = q.filled(tuple([sizes[a] for a in q.bases]), dtype)
-    return tensors, sizes
-
-
 # --- types and dtypes -----------------------------------------------------------------
 
 
@@ -174,7 +109,7 @@ def _convert(signature: Signature, given: Sequence[Any]) -> list[Tensor | None]:
         if not isinstance(x, Tensor):
             if spec.axes or not isinstance(x, bool | int | float):
                 raise TypeError(
-                    f"{signature.name}: {_item(spec)} is a tensor, "
+                    f"{signature.name}: {item(spec)} is a tensor, "
                     f"not {type(x).__name__}"
                 )
             real = spec.kind == "real"
@@ -246,14 +181,14 @@ def _fold(
         raise ValueError(f"class_dim is 1 or -1, not {class_dim!r}")
     batch = signature.fold
     if not batch:
-        raise _ranks(signature, tensors, "")
+        raise ranks(signature, tensors, "")
     folded: tuple[int, ...] | None = None
     by = ""
     result: list[Tensor | None] = []
     for spec, x in zip(specs, tensors, strict=True):
         if x is None or batch not in spec.axes:
             if x is not None and x.dim() != len(spec.axes):
-                raise _ranks(signature, tensors, spec.name)
+                raise ranks(signature, tensors, spec.name)
             result.append(x)
             continue
         own = len(spec.axes) - 1
@@ -262,19 +197,19 @@ def _fold(
         if hot:
             own, extra = 0, x.dim()
         if extra < 0 or (extra == 0 and own):
-            raise _ranks(signature, tensors, spec.name)
+            raise ranks(signature, tensors, spec.name)
         at = spec.axes.index(batch)
         if own and class_dim == 1 and extra > 1:
             # (N, C, d1, …): d1, … stand behind the axes of the file
             x = x.movedim(tuple(range(own + 1, x.dim())), tuple(range(1, extra)))
             at = 0
         elif own and at and extra > 1:
-            raise _ranks(signature, tensors, spec.name)
+            raise ranks(signature, tensors, spec.name)
         lead = tuple(x.shape[at : at + extra])
         if folded is None:
             folded, by = lead, spec.name
         elif folded != lead:
-            raise _leads(signature, tensors, spec, lead, by, folded)
+            raise leads(signature, tensors, spec, lead, by, folded)
         result.append(x.reshape((*x.shape[:at], -1, *x.shape[at + extra :])))
         if x.numel() == 0:  # -1 is ambiguous there
             rows = 1
@@ -303,7 +238,7 @@ def _one_hot(signature: Signature, tensors: list[Tensor | None]) -> dict[int, Te
                 classes = y.shape[other.axes.index(spec.target)]
                 break
         if classes is None or len(spec.axes) != x.dim() + 1:
-            raise _ranks(signature, tensors, spec.name)
+            raise ranks(signature, tensors, spec.name)
         at = spec.axes.index(spec.target)
         index = torch.arange(classes, device=x.device)
         index = index.reshape((-1,) + (1,) * (x.dim() - at))
@@ -327,7 +262,7 @@ def _default(
     for axis in spec.axes:
         if base_axis(axis) not in sizes:
             raise TypeError(
-                f"{signature.name}: {_item(spec)} is missing, "
+                f"{signature.name}: {item(spec)} is missing, "
                 f"and no other argument says how long {axis} is"
             )
         shape.append(sizes[base_axis(axis)])
@@ -348,98 +283,3 @@ def _default(
         return params[spec.default].to(device, dtype).expand(shape)
     assert spec.default is not None
     return torch.full((), spec.default, dtype=dtype, device=device).expand(shape)
-
-
-# --- errors ---------------------------------------------------------------------------
-
-
-def _item(spec: InputSpec) -> str:
-    return f"{spec.name}[{', '.join(spec.axes)}]" if spec.axes else spec.name
-
-
-def _table(signature: Signature, tensors: Sequence[Tensor | None]) -> str:
-    """Who bound which axis, and what every argument is."""
-    seen: dict[str, str] = {}
-    for spec, x in zip(signature.inputs, tensors, strict=True):
-        if x is not None and x.dim() == len(spec.axes):
-            for i, (axis, size) in enumerate(zip(spec.axes, x.shape, strict=True)):
-                seen.setdefault(
-                    base_axis(axis), f"{size} from {spec.name}, dimension {i}"
-                )
-    lines = [f"  {axis} = {how}" for axis, how in seen.items()]
-    for spec, x in zip(signature.inputs, tensors, strict=True):
-        if x is not None:
-            lines.append(f"  {_item(spec)} is {tuple(x.shape)}, {x.dtype}")
-    return "\n".join(lines)
-
-
-def _mismatch(
-    signature: Signature, tensors: Sequence[Tensor | None], name: str, axis: str
-) -> BindingError:
-    base = base_axis(axis)
-    by, expected, actual = "", 0, 0
-    for spec, x in zip(signature.inputs, tensors, strict=True):
-        if x is None:
-            continue
-        for other, size in zip(spec.axes, x.shape, strict=True):
-            if base_axis(other) == base and not by:
-                by, expected = spec.name, size
-            if spec.name == name and other == axis:
-                actual = size
-    what = f"{axis} = {expected} from {by}, but {name} has {actual}"
-    return BindingError(f"{signature.name}: {what}\n{_table(signature, tensors)}")
-
-
-def _leads(
-    signature: Signature,
-    tensors: Sequence[Tensor | None],
-    spec: InputSpec,
-    lead: tuple[int, ...],
-    by: str,
-    expected: tuple[int, ...],
-) -> BindingError:
-    batch = signature.fold
-    what = f"{batch} = {_times(expected)} from {by}, but {spec.name} has {_times(lead)}"
-    hints = []
-    if (*expected, 1) == lead:
-        hints.append(f"{spec.name}.squeeze(-1), or {by}.unsqueeze(-1)")
-    elif expected == (*lead, 1):
-        hints.append(f"{by}.squeeze(-1), or {spec.name}.unsqueeze(-1)")
-    elif len(expected) == len(lead) and any(len(s.axes) > 1 for s in signature.inputs):
-        hints.append("class_dim=-1 if the classes are the last dimension")
-    hint = f"\n  pass {hints[0]}" if hints else ""
-    return BindingError(f"{signature.name}: {what}{hint}\n{_table(signature, tensors)}")
-
-
-def _times(sizes: tuple[int, ...]) -> str:
-    return "×".join(map(str, sizes)) if sizes else "1"
-
-
-def _ranks(
-    signature: Signature, tensors: Sequence[Tensor | None], name: str
-) -> BindingError:
-    for spec, x in zip(signature.inputs, tensors, strict=True):
-        if x is not None and x.dim() != len(spec.axes) and name in ("", spec.name):
-            need = len(spec.axes)
-            hint = ""
-            if x.dim() == need + 1 and x.shape[-1] == 1:
-                hint = f"\n  pass {spec.name}.squeeze(-1)"
-            what = (
-                f"{_item(spec)} has {need} dimension{'s' if need != 1 else ''}, "
-                f"but the tensor has shape {tuple(x.shape)}"
-            )
-            return BindingError(
-                f"{signature.name}: {what}{hint}\n{_table(signature, tensors)}"
-            )
-    return BindingError(
-        f"{signature.name}: the shapes don't fit\n{_table(signature, tensors)}"
-    )
-
-
-def _devices(signature: Signature, tensors: Sequence[Tensor | None]) -> ValueError:
-    where = ", ".join(
-        f"{spec.name} on {x.device}"
-        for spec, x in zip(signature.inputs, tensors, strict=True)
-        if x is not None
-    )
-    return ValueError(f"{signature.name}: tensors on different devices: {where}")

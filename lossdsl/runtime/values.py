@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from lossdsl.runtime.binding import Bound, Quick
+from lossdsl.runtime.binding import Bound
 from lossdsl.runtime.signature import Bounds, InputSpec, Signature, base_axis
 
 
@@ -23,18 +23,6 @@ def inside(bounds: Bounds, x: float) -> bool:
     return (low < x or (low == x and not low_open)) and (
         x < high or (x == high and not high_open)
     )
-
-
-def in_range(
-    quick: Sequence[Quick], tensors: Sequence[Tensor], sizes: Mapping[str, int]
-) -> bool:
-    """Whether every index is in range, none of them ignored."""
-    for q, x in zip(quick, tensors, strict=True):
-        if q.target is not None and q.target in sizes and x.numel():
-            low, high = x.aminmax()
-            if low.item() < 0 or high.item() >= sizes[q.target]:
-                return False
-    return True
 
 
 def check_indices(signature: Signature, bound: Bound, ignore: int | None) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lossdsl.runtime.autograd import Compiled
+from lossdsl.runtime.kernels import Compiled
 from lossdsl.runtime.module import Loss
 from lossdsl.runtime.signature import InputSpec, KernelSpec, ParamSpec, Signature
 

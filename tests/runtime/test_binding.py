@@ -6,7 +6,7 @@ import pytest
 import torch
 from handmade import BCE, Dice, Focal, WeightedCE
 
-from lossdsl.runtime.binding import BindingError
+from lossdsl.runtime.mismatch import BindingError
 
 F = torch.nn.functional
 

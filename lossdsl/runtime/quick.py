@@ -1,0 +1,86 @@
+"""The arguments of most calls, looked at once: just what the file says, on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lossdsl.runtime.binding import compute_dtype
+from lossdsl.runtime.signature import InputSpec, base_axis
+
+
+class Quick:
+    """What an input must be for a call to need no more looking at."""
+
+    __slots__ = ("bases", "boolean", "fill", "kept", "rank", "real", "target")
+
+    def __init__(self, spec: InputSpec) -> None:
+        self.rank = len(spec.axes)
+        self.bases = tuple(map(base_axis, spec.axes))
+        self.real = spec.kind == "real" or spec.kind.startswith("prob")
+        self.boolean = spec.kind == "bool"
+        indexes = spec.kind.startswith("index ")
+        self.target = base_axis(spec.target) if indexes else None
+        number = isinstance(spec.default, int | float)
+        self.fill = spec.default if self.real and number else None
+        self.kept: tuple[tuple[int, ...], Tensor] | None = None
+
+    def filled(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        """The default, kept for the next call."""
+        kept = self.kept
+        if kept is None or kept[0] != shape or kept[1].dtype is not dtype:
+            assert isinstance(self.fill, int | float)
+            kept = (shape, torch.full(shape, self.fill, dtype=dtype))
+            self.kept = kept
+        return kept[1]
+
+
+def bind_quickly(
+    quick: Sequence[Quick], given: Sequence[Any]
+) -> tuple[list[Tensor], dict[str, int]] | None:
+    """Tensors and sizes if every argument is just what it should be, on the CPU.
+
+    Never raises: None leaves what is wrong, or only unusual, to `bind`.
+    """
+    sizes: dict[str, int] = {}
+    missing = False
+    for q, x in zip(quick, given, strict=True):
+        if not isinstance(x, Tensor):
+            if x is None and q.fill is not None:
+                missing = True
+                continue
+            return None
+        shape = x.shape
+        if len(shape) != q.rank or x.is_floating_point() is not q.real or not x.is_cpu:
+            return None
+        if not q.real:
+            boolean = x.dtype is torch.bool
+            if boolean is not q.boolean or x.dtype is torch.uint8 or x.is_complex():
+                return None
+        for axis, size in zip(q.bases, shape, strict=True):
+            if sizes.setdefault(axis, size) != size:
+                return None
+    tensors = list(given)
+    if missing:
+        dtype = compute_dtype(tensors)
+        for i, (q, x) in enumerate(zip(quick, given, strict=True)):
+            if x is None:
+                if any(axis not in sizes for axis in q.bases):
+                    return None
+                tensors[i] = q.filled(tuple([sizes[a] for a in q.bases]), dtype)
+    return tensors, sizes
+
+
+def in_range(
+    quick: Sequence[Quick], tensors: Sequence[Tensor], sizes: Mapping[str, int]
+) -> bool:
+    """Whether every index is in range, none of them ignored."""
+    for q, x in zip(quick, tensors, strict=True):
+        if q.target is not None and q.target in sizes and x.numel():
+            low, high = x.aminmax()
+            if low.item() < 0 or high.item() >= sizes[q.target]:
+                return False
+    return True
