@@ -19,6 +19,7 @@ from lossdsl_cpu.rows import PASSES, Rows, Sweep, viewed
 
 BLOCK = 2048  # elements of a row between two looks at the running maximum: 8 KiB, a quarter of the L1 cache
 NARROW = 64  # from this many elements a row on, vectors along the row win over transposing
+CHOOSING = {"pow", "logaddexp", "log1mexp", "expsub", "divergence", "expm1mx", "log1pmx", "softplus", "sigmoid"}
 INT = {"real": "R", "int": "long", "bool": "int"}  # arrays of bools are ints, which mix with floats in a vector
 
 
@@ -31,7 +32,7 @@ class Tile:
     lim: str  # how far loops over the tile's rows run: L, or n where there are no sweeps
     views: dict[str, str] = field(default_factory=dict)  # buffer -> the sweep's axis it is viewed along
     values: dict[str, str] = field(default_factory=dict)  # row values: name -> dtype
-    spread: set[str] = field(default_factory=set)  # numbers that have been laid out over the rows
+    spread: set[str] = field(default_factory=set)  # numbers that have been laid out over the rows, here
 
     def say(self, line: str) -> None:
         self.nest.say(line)
@@ -228,6 +229,20 @@ def index_names(tile: Tile) -> Names:
 
 
 def lets(tile: Tile, run: Sequence[Let]) -> None:
+    """Pure statements of the rows, in one loop; an operation with many choices has a loop of its own, since the choices
+    of two together are more than the compiler makes into a vector."""
+    group: list[Let] = []
+    for s in run:
+        if s.op in CHOOSING:
+            loop_of(tile, group)
+            loop_of(tile, [s])
+            group = []
+        else:
+            group.append(s)
+    loop_of(tile, group)
+
+
+def loop_of(tile: Tile, run: Sequence[Let]) -> None:
     if not run:
         return
     texts = []
@@ -238,8 +253,8 @@ def lets(tile: Tile, run: Sequence[Let]) -> None:
             text = f"k.{extent(str(s.attrs[0]))}"
         else:
             terms = {a: tile.nest.term(a) for a in s.args if isinstance(a, str)}
-            if s.op == "pow" and isinstance(s.args[1], str) and s.args[1] not in tile.values:
-                terms[s.args[1]] = spread(tile, s.args[1])
+            for name in same_for_all(tile, s):
+                terms[name] = spread(tile, name)
             text = expression(s.op, s.args, terms, s.value.dtype)
         texts.append(f"{array(tile, s.value.name, s.value.dtype)}[l] = {text};")
     tile.say("#pragma omp simd")
@@ -249,16 +264,25 @@ def lets(tile: Tile, run: Sequence[Let]) -> None:
     tile.nest.close()
 
 
+def same_for_all(tile: Tile, s: Let | Load) -> list[str]:
+    """What a statement chooses by, where that is the same for all rows: a condition, or an exponent."""
+    if isinstance(s, Load) or s.op not in ("pow", "select"):
+        return []
+    name = s.args[0 if s.op == "select" else 1]
+    known = tile.nest.names
+    return [name] if isinstance(name, str) and name in known and "[" not in known[name].text else []
+
+
 def spread(tile: Tile, name: str) -> Term:
-    """An exponent that is the same for all rows as an array: choices by a number that doesn't change become branches,
-    which keep the loop scalar."""
+    """A number that is the same for all rows as an array: choices by what doesn't change become branches, which keep a
+    loop scalar."""
     t = tile.nest.term(name)
     plain = f"{identifier(name)}_all"
     if name not in tile.spread:
         tile.spread.add(name)
-        tile.say(f"R {plain}[L];")
-        tile.say(f"for (long l = 0; l < L; ++l) {plain}[l] = {real(t)};")
-    return Term(f"{plain}[l]", "real")
+        tile.say(f"{INT[t.dtype]} {plain}[L];")
+        tile.say(f"for (long l = 0; l < L; ++l) {plain}[l] = {t.text};")
+    return Term(f"{plain}[l]", t.dtype)
 
 
 def element(tile: Tile, b: Buffer, index: Sequence[str], row: str) -> str:
@@ -369,7 +393,9 @@ def sweep(tile: Tile, s: Sweep) -> None:
         plain = identifier(n)
         tile.say(f"int {plain}_i[L];")
         tile.say(f"for (long l = 0; l < L; ++l) {plain}_i[l] = narrow({plain}[l]);")
+    outside = set(tile.spread)
     lanes(Run(tile, s, True))
+    tile.spread = outside
     tile.nest.close()
     tile.nest.lines[-1] += " else {"
     tile.nest.depth += 1
@@ -625,6 +651,9 @@ def clauses(states: Sequence[tuple[str, str]]) -> str:
 
 def lanes(run: Run) -> None:
     """The sweep with its rows in lanes: the loop over the axis outside, over the tile's rows inside."""
+    for x in run.sweep.live:
+        for name in same_for_all(run.tile, x):
+            run.names[name] = spread(run.tile, name)
     s, n, c = run.sweep, f"k.{extent(run.sweep.axis)}", run.column
     views_of(run)
     name_rows(run)
