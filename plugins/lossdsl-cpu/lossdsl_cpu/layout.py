@@ -746,6 +746,11 @@ def along(run: Run) -> None:
     """The sweep along each row, in blocks with a running maximum."""
     s, n, c = run.sweep, f"k.{extent(run.sweep.axis)}", run.column
     nest = run.tile.nest
+    for name in dict.fromkeys(x for e in s.live for x in same_for_all(run.tile, e)):
+        t, plain = nest.term(name), f"{identifier(name)}_run"
+        run.say(f"{INT[t.dtype]} {plain}[{BLOCK}];")
+        run.say(f"for (long j = 0; j < {BLOCK} && j < {n}; ++j) {plain}[j] = {t.text};")
+        run.names[name] = Term(f"{plain}[{c} - c0]", t.dtype)
     nest.open("for (long l = 0; l < n; ++l)")
     views_of(run)
     name_rows(run)
