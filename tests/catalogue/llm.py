@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from torch import Tensor, stack
+from torch.nn.functional import pad
 
 from lossdsl.runtime.module import Loss
 from tests.catalogue.golden import Row, as_bool, plain, times
@@ -35,6 +36,18 @@ def masked(loss: Loss, given: dict[str, Tensor]) -> Tensor:
     }
     found = {to: stack([given[name] for name in names]) for to, names in stacked.items() if names[0] in given}
     return plain(loss, found | {"logits": given["logits"], "target": given["target"]})
+
+
+def active(loss: Loss, given: dict[str, Tensor]) -> Tensor:
+    """No class of these files is masked, and their noise is scaled already."""
+    return plain(loss, given | {"active": given["target"] >= 0, "noise": given["noise"] / loss.sigma})
+
+
+def padded(loss: Loss, given: dict[str, Tensor]) -> Tensor:
+    """Noise for the places where an n-gram fits, filled up to all places."""
+    size = given["logits"].shape[1]
+    noise = {name: pad(given[name], 2 * (0, size - given[name].shape[1])) for name in ("noise2", "noise3")}
+    return plain(loss, given | noise)
 
 
 TABLE: dict[str, Row] = {
@@ -146,10 +159,17 @@ TABLE: dict[str, Row] = {
     "synib_dirichlet__kkontras": Row(
         "synib_dirichlet", {"labels": "target"}, leaves=("prior_conc", "alpha"), how=masked
     ),
+    "synib_unimodal_anchor__kkontras": Row(
+        "synib_unimodal_anchor", {"masked_logits": "masked", "unimodal_logits": "unimodal"}, leaves=("weight",)
+    ),
+    "rlcd_pg_norm__formula": Row("rlcd_pg", {"eps": "noise"}, leaves=("G", "w_sph", "w_rps"), how=active),
+    "rlcd_pg_loo__formula": Row(
+        "rlcd_pg", {"eps": "noise"}, {"baseline": "leave_one_out"}, leaves=("G", "w_sph", "w_rps"), how=active
+    ),
+    "rlcd_reparam__formula": Row("rlcd_reparam", {"eps": "noise"}, leaves=("G",), how=active),
+    "eisl__guangyliu": Row("eisl", {"labels": "target", "floor": "log_floor"}, leaves=("ngrams",), how=padded),
+    "eisl_no_noise__guangyliu": Row("eisl", {"labels": "target", "floor": "log_floor"}, leaves=("ngrams",), how=padded),
 }
 
 MISSING: dict[str, str] = {  # names of the catalogue that have no file yet, and why
-    "rlcd_pg": "to do",
-    "synib": "to do",
-    "eisl": "to do",
 }
