@@ -70,11 +70,12 @@ def formulas(graph: Graph, outputs: Sequence[str]) -> Formulas:
     uses.update(roots)
     texts: dict[int, tuple[str, int]] = {}
     lets: list[tuple[str, str]] = []
+    inner = _of_unknowns(graph)
     for n in sorted(needed):
         node = graph.nodes[n]
-        text, level = _spell(node, [texts[arg] for arg in node.args], [graph.nodes[arg] for arg in node.args])
+        text, level = _spell(graph, node, [texts[arg] for arg in node.args])
         shared = uses[n] > 1 or len(text) > LONGEST
-        if shared and node.op not in ATOMS and n not in roots:
+        if shared and node.op not in ATOMS and n not in roots and not inner[n]:
             name = f"t{len(lets) + 1}"
             lets.append((_with_axes(graph, name, node), text))
             text, level = name, POSTFIX
@@ -94,12 +95,26 @@ def _needed(graph: Graph, roots: Sequence[int]) -> set[int]:
     return needed
 
 
+def _of_unknowns(graph: Graph) -> list[frozenset[int]]:
+    """For each node the roots inside whose formula it stands: outside them it has no meaning, and no name."""
+    found: list[frozenset[int]] = []
+    for node in graph.nodes:
+        inside = frozenset[int]().union(*(found[arg] for arg in node.args))
+        number = node.attrs[0] if node.attrs else None
+        if node.op == "var" and isinstance(number, int):
+            inside |= {number}
+        if node.op == "root" and isinstance(number, int):
+            inside -= {number}
+        found.append(inside)
+    return found
+
+
 def _with_axes(graph: Graph, name: str, node: Node) -> str:
     axes = [axis for axis in graph.axes if axis in node.type.axes]
     return f"{name}[{', '.join(axes)}]" if axes else name
 
 
-def _spell(node: Node, args: Sequence[tuple[str, int]], nodes: Sequence[Node]) -> tuple[str, int]:
+def _spell(graph: Graph, node: Node, args: Sequence[tuple[str, int]]) -> tuple[str, int]:
     """The text of a node and how tightly it binds."""
 
     def at(i: int, least: int) -> str:
@@ -107,6 +122,7 @@ def _spell(node: Node, args: Sequence[tuple[str, int]], nodes: Sequence[Node]) -
         return text if level >= least else f"({text})"
 
     op, attrs = node.op, node.attrs
+    masked = f" where {at(1, OR)}" if len(args) > 1 else ""
     if op in BINARY:
         sign, level = BINARY[op]
         right = level + 1 if sign in "-/" or level == COMPARE else level
@@ -129,25 +145,49 @@ def _spell(node: Node, args: Sequence[tuple[str, int]], nodes: Sequence[Node]) -
             return f"{at(0, POSTFIX)}^{at(1, NEGATE)}", POWER
         case "select":
             return f"if {at(0, OR)} then {at(1, OR)} else {at(2, IF)}", IF
+        case "reduce" if attrs[0] == "count" and masked:
+            return f"sum[{_listed(attrs[1])}]({at(1, IF)})", POSTFIX  # of a mask, which is what is counted
         case "reduce":
-            where = f" where {at(1, OR)}" if len(args) > 1 else ""
-            return f"{attrs[0]}[{', '.join(_axes(attrs[1]))}]({at(0, IF)}{where})", POSTFIX
+            return f"{attrs[0]}[{_listed(attrs[1])}]({at(0, IF)}{masked})", POSTFIX
         case "pick":
-            pairs = [_pair(axis, args[i + 1][0], nodes[i + 1]) for i, axis in enumerate(_axes(attrs[0]))]
-            return f"{at(0, POSTFIX)}[{', '.join(pairs)}]", POSTFIX
+            return f"{at(0, POSTFIX)}[{_pairs(graph, node, args)}]", POSTFIX
+        case "cumsum" if len(attrs) > 1 and attrs[1]:
+            return _from_the_end(graph, str(attrs[0]), at(0, POSTFIX), at(1, POSTFIX) if masked else ""), POSTFIX
         case "logp" | "softmax" | "cumsum":
-            where = f" where {at(1, OR)}" if len(args) > 1 else ""
-            axes = ", ".join(name for a in attrs for name in _axes(a))
-            return f"{SPELLED.get(op, op)}[{axes}]({at(0, IF)}{where})", POSTFIX
+            return f"{SPELLED.get(op, op)}[{_listed(attrs[0])}]({at(0, IF)}{masked})", POSTFIX
+        case "order":
+            way = "descending" if attrs[2] else "ascending"
+            return f"{way}[{attrs[0]} -> {attrs[1]}]({at(0, IF)}{masked})", POSTFIX
+        case "var":
+            return f"u{attrs[0]}", POSTFIX
+        case "root":
+            return f"root(u{attrs[0]} in [{at(0, IF)}, {at(1, IF)}]: {at(2, IF)})", POSTFIX
     inside = ", ".join(at(i, IF) for i in range(len(args)))
     listed = f"[{', '.join(show_attr(a) for a in attrs)}]" if attrs else ""
     return f"{SPELLED.get(op, op)}{listed}({inside})", POSTFIX
 
 
-def _pair(axis: str, index: str, node: Node) -> str:
-    """`target` where its kind says which axis it indexes, else `C -> i`."""
-    return index if node.op == "leaf" and node.type.kind == f"index {axis}" else f"{axis} -> {index}"
+def _pairs(graph: Graph, node: Node, args: Sequence[tuple[str, int]]) -> str:
+    """What a pick replaces: `C -> i, …`, or `target` alone where its kind says which axis it indexes."""
+    axes = _axes(node.attrs[0])
+    index = graph.nodes[node.args[1]]
+    if len(axes) == 1 and index.op == "leaf" and index.type.kind == f"index {axes[0]}":
+        return args[1][0]
+    return ", ".join(f"{axis} -> {text}" for axis, (text, _) in zip(axes, args[1:], strict=True))
+
+
+def _from_the_end(graph: Graph, axis: str, body: str, mask: str) -> str:
+    """A running sum from the far end, which the language says as a sum over a copy of the axis."""
+    copy = f"{axis}'"
+    while copy in graph.axes:
+        copy += "'"
+    condition = f"{copy} >= {axis}" + (f" and {mask}[{axis} -> {copy}]" if mask else "")
+    return f"sum[{copy}]({body}[{axis} -> {copy}] where {condition})"
 
 
 def _axes(attr: object) -> tuple[str, ...]:
     return tuple(str(a) for a in attr) if isinstance(attr, tuple) else (str(attr),)
+
+
+def _listed(attr: object) -> str:
+    return ", ".join(_axes(attr))
