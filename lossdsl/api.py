@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from lossdsl.source.text import Source
 from lossdsl.syntax.ast import Claim
 
 if TYPE_CHECKING:
+    from lossdsl.runtime.kernels import Compiled
     from lossdsl.runtime.module import Loss
 
 LARGEST = 64 * 1024  # characters of a .loss file
@@ -229,7 +230,11 @@ def _compiled(source: Source, backend: str, device: str, standalone: bool, modes
         from lossdsl.pipeline import build
 
         built = build(source, registry(), backend, device=device, modes=modes, standalone=standalone)
-        manifest = {**built.artifact.manifest, "origin": [source.name, source.text, backend, device, dict(modes)]}
+        manifest = {
+            **built.artifact.manifest,
+            "asked": backend,
+            "origin": [source.name, source.text, backend, device, dict(modes)],
+        }
         found = disk.keep(name, Artifact(built.artifact.text, manifest))
     _memory[name] = found
     return found
@@ -264,7 +269,15 @@ def _class(artifact: Artifact) -> type[Loss]:
         origin = artifact.manifest["origin"]
         assert isinstance(origin, list)
         kind.restore = (restore, tuple(origin))
+        if origin[2] == "auto":
+            kind.elsewhere = partial(_elsewhere, *origin[:2], tuple(sorted(origin[4].items())))
     return kind
+
+
+@cache
+def _elsewhere(name: str, text: str, modes: tuple[tuple[str, str], ...], device: str) -> Compiled:
+    """The kernels of a loss whose backend was chosen, for tensors on another device."""
+    return _class(_compiled(Source(name, text), "auto", device, False, dict(modes))).compiled
 
 
 def restore(name: str, text: str, backend: str, device: str, modes: dict[str, str]) -> type[Loss]:

@@ -114,7 +114,7 @@ def build(
     choice, kernels, emitted = _emit(made, registry, backend, device)
     checked = made.checked
     origin = Origin(
-        backend=choice.spec.name,
+        backend=choice.spec,
         command=command or _command(checked, choice, standalone),
         versions=(("lossdsl", __version__), ("torch", installed("torch")), *_backend_version(choice)),
         equation=equation(made.lossdef, source),

@@ -26,9 +26,14 @@ class Artifact:
         """Write the text to a file, which is there whole or not at all."""
         publish(Path(path), self.text)
 
+    @property
+    def asked(self) -> str:
+        """The backend that was asked for: "auto", or a name."""
+        return str(self.manifest.get("asked", self.manifest["backend"]))
+
     def load(self) -> ModuleType:
         """The module, imported: from the cache if it lies there. Once a process for one text."""
-        name = f"lossdsl_built_{self.manifest['name']}_{self.manifest['identity']}"
+        name = f"lossdsl_built_{self.manifest['name']}_{self.manifest['identity']}_{self.asked}"
         if name in sys.modules:
             return sys.modules[name]
         if self.path is not None:

@@ -19,6 +19,7 @@ from lossdsl.artifacts.standalone import RUNTIME, Embedded, embed, merge_imports
 from lossdsl.backends.api import Emitted
 from lossdsl.check.typed import CheckedLoss
 from lossdsl.ir.graph import Graph
+from lossdsl.registry import BackendSpec
 
 RUNTIME_IMPORTS = (
     "from lossdsl.runtime.calling import functional",
@@ -34,7 +35,7 @@ class Origin:
     `versions` are names and versions of what made it, in order; `command` is what a person would type to make it again.
     """
 
-    backend: str
+    backend: BackendSpec
     command: str
     versions: tuple[tuple[str, str], ...]
     equation: str
@@ -174,7 +175,7 @@ def _manifest(
         "source": source_name(checked),
         "sha256": sha256(checked.source.text),
         "dependencies": dict(checked.dependencies),
-        "backend": origin.backend,
+        "backend": origin.backend.name,
         "versions": dict(origin.versions),
         "command": origin.command,
         "standalone": standalone,

@@ -13,6 +13,7 @@ from lossdsl.ir.graph import Graph, Leaf
 from lossdsl.plan.kernel import KernelProgram
 from lossdsl.plan.names import free_axes, size_argument
 from lossdsl.primitives.interval import Interval
+from lossdsl.registry import BackendSpec
 from lossdsl.source.diagnostic import Diagnostic, DiagnosticError, InternalError, Label
 
 IGNORE = "@ignore_index"
@@ -58,7 +59,7 @@ def tabulate(checked: CheckedLoss, graph: Graph) -> Table:
 
 
 def describe(
-    checked: CheckedLoss, table: Table, graph: Graph, kernels: Sequence[Kernel], backend: str, missing: str
+    checked: CheckedLoss, table: Table, graph: Graph, kernels: Sequence[Kernel], backend: BackendSpec, missing: str
 ) -> Apply:
     """The SIGNATURE."""
     keywords: list[tuple[str, Literal]] = [
@@ -73,7 +74,9 @@ def describe(
     ]
     if checked.kind != "loss":
         keywords.append(("kind", checked.kind))
-    keywords.append(("backend", backend))
+    keywords.append(("backend", backend.name))
+    if "*" not in backend.devices:
+        keywords.append(("devices", backend.devices))
     if fold := folding(checked, graph):
         keywords.append(("fold", fold))
     if sizes := tuple(_size(checked, table, a.name, a.size) for a in checked.axes if a.size is not None):

@@ -26,6 +26,7 @@ class Loss(nn.Module):
 
     compiled: ClassVar[Compiled]
     restore: ClassVar[tuple[Callable[..., Any], tuple[Any, ...]] | None] = None
+    elsewhere: ClassVar[Callable[[str], Compiled] | None] = None
     _specs: ClassVar[dict[str, ParamSpec]] = {}
     reduction: str
     denominator: Denominator
@@ -128,8 +129,11 @@ class Loss(nn.Module):
                     ignore = int(given)
                 else:
                     free = True
+        compiled = self.compiled
+        if compiled.signature.devices != ("*",):
+            compiled = self._on(inputs)
         return call(
-            self.compiled,
+            compiled,
             inputs,
             params,
             free,
@@ -141,6 +145,25 @@ class Loss(nn.Module):
             aux,
             check,
         )
+
+    def _on(self, inputs: tuple[Any, ...]) -> Compiled:
+        """The kernels for the device of the inputs."""
+        signature = self.compiled.signature
+        for spec, x in zip(signature.inputs, inputs, strict=True):
+            if isinstance(x, Tensor) and x.dim():
+                device = x.device.type
+                if device in signature.devices:
+                    break
+                again = type(self).elsewhere
+                if again is not None:
+                    return again(device)
+                able = " and ".join(signature.devices)
+                raise ValueError(
+                    f"{signature.name} was built by backend {signature.backend} for "
+                    f"{able}, but {spec.name} is on {x.device}: build it with "
+                    'backend="torch", or "auto"'
+                )
+        return self.compiled
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Any:
         """Move params but keep their dtype: `.half()` is meant for weights."""

@@ -60,7 +60,7 @@ class Program:
 
     def __call__(self, *args: Tensor, sizes: Sequence[int] = ()) -> tuple[Tensor, ...]:
         device = args[0].device.type
-        if torch.is_autocast_enabled(device):
+        if device != "meta" and torch.is_autocast_enabled(device):
             with torch.autocast(device, enabled=False):
                 return self._run(args, sizes)
         return self._run(args, sizes)

@@ -58,7 +58,8 @@ class KernelSpec:
 class Signature:
     """Everything that calling a loss needs to know.
 
-    `batch` are the axes of "rows"; () for a batch loss. `reduction` is the file's word
+    `devices` are those that the kernels run on, "*" for all. `batch` are the axes of
+    "rows"; () for a batch loss. `reduction` is the file's word
     for the outermost reduction, or None for a batch loss or a map. `rowwise`: no row
     depends on another, on its place or on how many there are. `fold` is the batch axis
     that extra dimensions join, if any. `sizes` are axes that no input needs to bind: a
@@ -77,6 +78,7 @@ class Signature:
     kernels: tuple[tuple[str, KernelSpec], ...]
     kind: str = "loss"
     backend: str = "torch"
+    devices: tuple[str, ...] = ("*",)
     fold: str = ""
     sizes: tuple[tuple[str, int | str], ...] = ()
     counted: bool = False

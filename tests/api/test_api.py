@@ -6,12 +6,14 @@ import copy
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 import lossdsl
+from lossdsl import api
 from lossdsl.backends.manager import BackendError
 from lossdsl.packs.lookup import UnknownLossError
 from lossdsl.source.diagnostic import DiagnosticError
@@ -206,3 +208,18 @@ def test_probabilities_given_as_class_indices(batch):
     torch.testing.assert_close(loss(z[:4], soft[:4]), F.cross_entropy(z[:4], y[:4]))
     mapped = torch.func.vmap(lambda z: loss(z, labels[0], reduction="none"))(torch.randn(2, 3, 5))
     assert mapped.isnan().tolist() == [[False, True, False]] * 2
+
+
+def test_a_backend_for_one_kind_of_device(batch, monkeypatch):
+    """A loss whose backend was chosen is built again for another device; one asked for by name says what to do."""
+    registry = api.registry()
+    here = replace(registry.backends["torch"], name="here", devices=("cpu",), priority=99)
+    both = replace(registry, backends={"here": here, "torch": registry.backends["torch"]})
+    monkeypatch.setattr(api, "registry", lambda: both)
+    text = "loss placed\ninput x[N]\nreturn x^2\n"
+    loss = lossdsl.loss(lossdsl.loads(text))
+    assert loss.compiled.signature.backend == "here"
+    assert loss(torch.ones(3)) == 1
+    assert loss(torch.ones(3, device="meta")).device.type == "meta"
+    with pytest.raises(ValueError, match="placed was built by backend here for cpu, but x is on meta"):
+        lossdsl.loss(lossdsl.loads(text), backend="here")(torch.ones(3, device="meta"))
