@@ -33,7 +33,8 @@ class Quick:
         kept = self.kept
         if kept is None or kept[0] != shape or kept[1].dtype is not dtype:
             assert isinstance(self.fill, int | float)
-            kept = (shape, torch.full(shape, self.fill, dtype=dtype))
+            with torch.inference_mode(False):  # a later call may want a gradient
+                kept = (shape, torch.full(shape, self.fill, dtype=dtype))
             self.kept = kept
         return kept[1]
 

@@ -8,7 +8,7 @@ import pickle
 
 import pytest
 import torch
-from handmade import FOCAL, Compiled, Focal, Loss
+from handmade import FOCAL, Compiled, Focal, Loss, WeightedCE
 
 from lossdsl.runtime.signature import InputSpec, KernelSpec, ParamSpec, Signature
 
@@ -192,3 +192,15 @@ def test_learnable_params(bounds):
 def test_the_same_module_twice_is_one_set_of_ops():
     again = Compiled(FOCAL, {n: Focal.compiled.programs[n].function for n in Focal.compiled.programs}, "handmade")
     assert not again.programs["value"].fresh
+
+
+def test_inference_first_and_training_afterwards():
+    loss, z, y = WeightedCE(), torch.randn(4, 5), torch.tensor([0, 4, 2, 1])
+    focal = Focal()
+    with torch.inference_mode():
+        value, other = loss(z, y), focal(z, y)
+    z.requires_grad_()
+    torch.testing.assert_close(loss(z, y), value.clone())
+    torch.testing.assert_close(focal(z, y), other.clone())
+    (loss(z, y) + focal(z, y)).backward()
+    assert z.grad.isfinite().all()
