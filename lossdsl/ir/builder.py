@@ -49,6 +49,7 @@ class Builder:
         self.f = Namespace(self)
         self.picked: dict[str, list[int]] = {}  # axis -> index nodes it was replaced by: what rules look for
         self._ids: dict[tuple[str, tuple[int, ...], tuple[Attr, ...], bool], int] = {}
+        self._picks: dict[tuple[int, tuple[tuple[str, int], ...]], int] = {}
         self._from: Span | None = None
 
     # --- nodes -----------------------------------------------------------------------------------------------------
@@ -150,10 +151,12 @@ class Builder:
             seen = self.picked.setdefault(axis, [])
             if index not in seen:
                 seen.append(index)
-        outer, self._from = self._from, origin or self._from
-        result = self._pick(e, dict(pairs), {})
-        self._from = outer
-        return result
+        key = (e, tuple(sorted(pairs.items())))
+        if key not in self._picks:  # rules read at an index what they look at, again and again
+            outer, self._from = self._from, origin or self._from
+            self._picks[key] = self._pick(e, dict(pairs), {})
+            self._from = outer
+        return self._picks[key]
 
     def _pick(self, e: int, pairs: dict[str, int], memo: dict[int, int]) -> int:
         if e in memo:
