@@ -782,6 +782,9 @@ def along(run: Run) -> None:
                 run.say(f"{'long' if kind == 'int' else kind} {a}{suffix} = {start};")
     nest.open(f"for (long c0 = 0, block = 0; c0 < {n}; c0 += {BLOCK}, ++block)")
     run.say(f"const int c1 = (int)({n} - c0 < {BLOCK} ? {n} : c0 + {BLOCK});")
+    for m in sorted(set(s.scaled.values())):
+        plain = identifier(m)
+        run.say(f"const R {plain}_factor = exp_neg({plain}_bases[l * ({n} / {BLOCK} + 1) + block] - {plain}[l]);")
     states = [(state_names(r) + x[0], x[3]) for r in state_rows(s) if r not in two for x in initial(r)]
     if two:
         for r in two:
@@ -800,9 +803,6 @@ def along(run: Run) -> None:
             for suffix, kind, start, how in initial(r):
                 run.say(f"{kind} {a}{suffix} = {start};")
                 states.append((a + suffix, how))
-    for m in sorted(set(s.scaled.values())):
-        plain = identifier(m)
-        run.say(f"const R {plain}_factor = exp_neg({plain}_bases[l * ({n} / {BLOCK} + 1) + block] - {plain}[l]);")
     run.say("#pragma omp simd" + clauses(states))
     nest.open(f"for (int {c} = (int)c0; {c} < c1; ++{c})")
     body(run)
