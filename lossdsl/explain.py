@@ -7,7 +7,10 @@ from typing import Any
 
 from lossdsl.backends.manager import BackendError, choose
 from lossdsl.check.typed import CheckedLoss
+from lossdsl.check.types import base_axis
 from lossdsl.derive.formula import formulas, plain
+from lossdsl.ir.builder import bound_axes
+from lossdsl.ir.graph import Graph
 from lossdsl.pipeline import middle
 from lossdsl.plan.cost import count
 from lossdsl.registry import Registry
@@ -62,9 +65,24 @@ def loss_record(source: Source, registry: Registry, device: str) -> dict[str, An
         ],
         "second_derivative": joint.second_missing or "derived",
         "cost": programs,
-        "notes": list(plan.notes),
+        "notes": [*_batch_notes(checked, made.graph), *plan.notes],
         "backend": backend,
     }
+
+
+def _batch_notes(checked: CheckedLoss, graph: Graph) -> list[str]:
+    """Says of a loss whose rows read other rows that it isn't the same for a batch and for its parts."""
+    batch = {axis.name for axis in checked.axes if axis.batch}
+    reached, stack = set(), [graph.output("rows")]
+    while stack:
+        n = stack.pop()
+        if n not in reached:
+            reached.add(n)
+            stack.extend(graph.nodes[n].args)
+    bound = frozenset[str]().union(*(bound_axes(graph.nodes[n]) for n in reached))
+    if not batch & {base_axis(axis) for axis in bound}:
+        return []
+    return ["the value depends on which samples share the batch: accumulating over smaller batches gives another"]
 
 
 def _equation(source: Source) -> list[str]:

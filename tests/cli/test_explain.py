@@ -4,7 +4,11 @@ import json
 
 import pytest
 
+from lossdsl.explain import loss_record
+from lossdsl.plugins import discover
 from lossdsl.source.codes import all_codes
+from lossdsl.source.text import Source
+from tests.losses import CASES, STANDARD
 
 
 def test_a_loss_in_words(run):
@@ -58,3 +62,13 @@ def test_an_unknown_code_is_a_wrong_call(run):
     result = run("explain", "E9999")
     assert result.exit_code == 2
     assert "there is no code E9999" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "depends"),
+    [("cross_entropy", False), ("weighted_cross_entropy", False), ("nt_xent", True), ("dice", True)],
+)
+def test_a_note_says_when_samples_depend_on_each_other(name: str, depends: bool) -> None:
+    path = next(p for p in (STANDARD / f"{name}.loss", CASES / f"{name}.loss") if p.exists())
+    record = loss_record(Source(name, path.read_text()), discover(), "cpu")
+    assert any("share the batch" in note for note in record["notes"]) == depends
