@@ -169,6 +169,8 @@ TABLE: dict[str, Row] = {
     "rlcd_reparam__formula": Row("rlcd_reparam", {"eps": "noise"}, leaves=("G",), how=active),
     "eisl__guangyliu": Row("eisl", {"labels": "target", "floor": "log_floor"}, leaves=("ngrams",), how=padded),
     "eisl_no_noise__guangyliu": Row("eisl", {"labels": "target", "floor": "log_floor"}, leaves=("ngrams",), how=padded),
+    "unlikelihood_single__mpmath-stress": Row("unlikelihood", {"labels": "target"}),
+    "hard_clip_jsd__formula": Row("hard_clip_jsd", DISTIL),
 }
 
 MISSING: dict[str, str] = {  # names of the catalogue that have no file yet, and why
