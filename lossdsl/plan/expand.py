@@ -224,7 +224,16 @@ class _Table:
         if node.op == "log_softmax" and len(args) == 2:
             mask = self.pick(args[1], pairs or {})
             return self.raw("select", mask, logp, self.builder.raw("const", (), (-inf,)))
-        return logp
+        return logp if len(args) == 1 else self._over_nothing(logp, z, args, _axes(node.attrs[0]), pairs or {})
+
+    def _over_nothing(
+        self, logp: int, z: int, args: tuple[int, ...], axes: tuple[str, ...], pairs: dict[str, int]
+    ) -> int:
+        """An entry outside a mask that holds nowhere: z less -inf is inf."""
+        rest = self.pick(self.statistics(args, axes)[1], {a: i for a, i in pairs.items() if a not in axes})
+        nothing = self.raw("le", rest, self.const(-1))
+        there = self.raw("lt", self.number(-inf), z)
+        return self.raw("select", self.raw("and", nothing, there), self.number(inf), logp)
 
     def probability(self, args: tuple[int, ...], axes: tuple[str, ...], pairs: dict[str, int] | None = None) -> int:
         z = self.pick(args[0], pairs or {})
