@@ -10,7 +10,7 @@ from lossdsl.check.typed import CheckedLoss
 from lossdsl.check.types import base_axis
 from lossdsl.derive.formula import formulas, plain
 from lossdsl.ir.builder import bound_axes
-from lossdsl.ir.graph import Graph
+from lossdsl.ir.graph import Graph, reachable
 from lossdsl.pipeline import middle
 from lossdsl.plan.cost import count
 from lossdsl.registry import Registry
@@ -73,13 +73,9 @@ def loss_record(source: Source, registry: Registry, device: str) -> dict[str, An
 def _batch_notes(checked: CheckedLoss, graph: Graph) -> list[str]:
     """Says of a loss whose rows read other rows that it isn't the same for a batch and for its parts."""
     batch = {axis.name for axis in checked.axes if axis.batch}
-    reached, stack = set(), [graph.output("rows")]
-    while stack:
-        n = stack.pop()
-        if n not in reached:
-            reached.add(n)
-            stack.extend(graph.nodes[n].args)
-    bound = frozenset[str]().union(*(bound_axes(graph.nodes[n]) for n in reached))
+    bound = frozenset[str]().union(
+        *(bound_axes(graph.nodes[n]) for n in reachable(graph.nodes, [graph.output("rows")]))
+    )
     if not batch & {base_axis(axis) for axis in bound}:
         return []
     return ["the value depends on which samples share the batch: accumulating over smaller batches gives another"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from lossdsl.ir.builder import Builder
 from lossdsl.ir.dump import show_attr
-from lossdsl.ir.graph import Graph, JointGraph, Node
+from lossdsl.ir.graph import Graph, JointGraph, Node, reachable
 from lossdsl.registry import Registry
 
 IF, OR, AND, NOT, COMPARE, ADD, TIMES, NEGATE, POWER, POSTFIX = range(10)
@@ -65,7 +65,7 @@ def plain(joint: JointGraph, registry: Registry) -> Graph:
 def formulas(graph: Graph, outputs: Sequence[str]) -> Formulas:
     """The named outputs as text. What is used more than once, or is long, gets a name t1, t2, …"""
     roots = [graph.output(name) for name in outputs]
-    needed = _needed(graph, roots)
+    needed = set(reachable(graph.nodes, roots))
     uses = Counter(arg for n in needed for arg in graph.nodes[n].args)
     uses.update(roots)
     texts: dict[int, tuple[str, int]] = {}
@@ -82,17 +82,6 @@ def formulas(graph: Graph, outputs: Sequence[str]) -> Formulas:
         texts[n] = (text, level)
     named = tuple((name, texts[root][0]) for name, root in zip(outputs, roots, strict=True))
     return Formulas(tuple(lets), named)
-
-
-def _needed(graph: Graph, roots: Sequence[int]) -> set[int]:
-    needed: set[int] = set()
-    stack = list(roots)
-    while stack:
-        n = stack.pop()
-        if n not in needed:
-            needed.add(n)
-            stack += graph.nodes[n].args
-    return needed
 
 
 def _of_unknowns(graph: Graph) -> list[frozenset[int]]:

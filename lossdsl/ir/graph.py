@@ -27,6 +27,7 @@ Absence has been compiled away: masks are explicit, a value that may be absent i
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -97,3 +98,15 @@ class JointGraph:
 
     graph: Graph
     second_missing: str = ""
+
+
+def reachable(nodes: Sequence[Node], roots: Iterable[int]) -> list[int]:
+    """What the roots need, in topological order."""
+    seen: set[int] = set()
+    stack = list(roots)
+    while stack:
+        n = stack.pop()
+        if n not in seen:
+            seen.add(n)
+            stack.extend(nodes[n].args)
+    return sorted(seen)

@@ -15,7 +15,7 @@ import numpy as np
 from lossdsl.check.types import base_axis
 from lossdsl.ir import arrays
 from lossdsl.ir.arithmetic import Arithmetic, Array, arithmetic_of, call, is_real, scalar_array
-from lossdsl.ir.graph import Graph, JointGraph, Leaf, Node
+from lossdsl.ir.graph import Graph, JointGraph, Leaf, Node, reachable
 from lossdsl.ir.root import bisect
 from lossdsl.registry import Registry
 from lossdsl.source.diagnostic import InternalError
@@ -60,7 +60,7 @@ def evaluate(
         graph = graph.graph
     arithmetic = arithmetic_of(number)
     wanted = tuple(name for name, _ in graph.outputs) if outputs is None else tuple(outputs)
-    needed = _needed(graph, [graph.output(name) for name in wanted])
+    needed = set(reachable(graph.nodes, [graph.output(name) for name in wanted]))
     used = {str(graph.nodes[n].attrs[0]) for n in needed if graph.nodes[n].op == "leaf"}
     found = _sizes(graph, leaves, sizes or {}, _axes(graph, needed))
     state = _Run(graph, registry, arithmetic, found, {}, _unknowns(graph))
@@ -71,17 +71,6 @@ def evaluate(
                 state.leaves[leaf.name] = _leaf(state, leaf, leaves)
         _nodes(state, sorted(needed), values, frozenset())
     return {name: _output(state, name, values[graph.output(name)]) for name in wanted}
-
-
-def _needed(graph: Graph, roots: Iterable[int]) -> set[int]:
-    needed: set[int] = set()
-    stack = list(roots)
-    while stack:
-        n = stack.pop()
-        if n not in needed:
-            needed.add(n)
-            stack.extend(graph.nodes[n].args)
-    return needed
 
 
 def _axes(graph: Graph, nodes: Iterable[int]) -> set[str]:

@@ -20,7 +20,7 @@ from math import inf
 
 from lossdsl.check.types import Type
 from lossdsl.ir.builder import Builder
-from lossdsl.ir.graph import Attr, Graph, Leaf, Node
+from lossdsl.ir.graph import Attr, Graph, Leaf, Node, reachable
 from lossdsl.ir.rules.match import convex_weight
 from lossdsl.plan import ratios
 from lossdsl.primitives.interval import FINITE, UNIT, Interval
@@ -40,18 +40,6 @@ def expand(graph: Graph, registry: Registry) -> tuple[Graph, dict[int, str]]:
     names = {i: table.names[n] for i, n in enumerate(needed) if n in table.names}
     # All leaves are arguments of the kernels, used or not.
     return replace(table.builder.graph(outputs), leaves=tuple(table.leaves.values())), names
-
-
-def reachable(nodes: Sequence[Node], roots: Sequence[int]) -> list[int]:
-    """What the roots need, in topological order."""
-    seen: set[int] = set()
-    stack = list(roots)
-    while stack:
-        n = stack.pop()
-        if n not in seen:
-            seen.add(n)
-            stack.extend(nodes[n].args)
-    return sorted(seen)
 
 
 class _Table:

@@ -15,8 +15,7 @@ from math import isfinite
 
 from lossdsl.check.types import Type
 from lossdsl.ir.builder import Builder, bound_axes
-from lossdsl.ir.graph import Graph, Node, Scalar
-from lossdsl.plan.expand import reachable
+from lossdsl.ir.graph import Graph, Node, Scalar, reachable
 from lossdsl.plan.kernel import Buffer
 from lossdsl.primitives.interval import UNIT
 from lossdsl.registry import Registry

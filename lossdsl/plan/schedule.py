@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from lossdsl.ir.graph import Graph, Node
-from lossdsl.plan.expand import reachable
+from lossdsl.ir.graph import Graph, Node, reachable
 from lossdsl.plan.guards import Output, hoist, reduced_axes
 from lossdsl.plan.kernel import (
     Buffer,

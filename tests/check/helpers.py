@@ -15,7 +15,7 @@ from lossdsl.source.diagnostic import Diagnostic, DiagnosticError
 from lossdsl.source.text import Source
 from lossdsl.syntax.parse import parse
 
-CASES = Path(__file__).parent / "cases"
+CASES = Path(__file__).parents[1] / "ir" / "cases"
 CALLED = Path(__file__).parent / "called"
 STANDARD = Path(lossdsl.__file__).parent / "packs" / "std"
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from lossdsl.check.check import check
 from lossdsl.check.typed import CheckedLoss
 from lossdsl.ir.builder import Builder
-from lossdsl.ir.graph import Graph
+from lossdsl.ir.graph import Graph, reachable
 from lossdsl.ir.lower import IGNORE, lower
 from lossdsl.registry import Registry
 from lossdsl.source.text import Source
@@ -57,7 +57,7 @@ def place(b: Builder, graph: Graph, replaced: Mapping[str, Replacement]) -> dict
     defaults = {name.removeprefix("default."): node for name, node in graph.outputs if name.startswith("default.")}
     roots = sum(node.op == "root" for node in b.nodes)  # unknowns of another graph have other numbers
     ids: dict[int, int] = {}
-    for n in (*_reached(graph, defaults.values()), *range(len(graph.nodes))):
+    for n in (*reachable(graph.nodes, defaults.values()), *range(len(graph.nodes))):
         if n in ids:
             continue
         node = graph.nodes[n]
@@ -80,15 +80,3 @@ def place(b: Builder, graph: Graph, replaced: Mapping[str, Replacement]) -> dict
         else:
             ids[n] = b.node(node.op, args, node.attrs, node.origin)
     return {name: ids[node] for name, node in graph.outputs}
-
-
-def _reached(graph: Graph, roots: Iterable[int]) -> list[int]:
-    """What the roots need, in topological order."""
-    seen: set[int] = set()
-    stack = list(roots)
-    while stack:
-        n = stack.pop()
-        if n not in seen:
-            seen.add(n)
-            stack.extend(graph.nodes[n].args)
-    return sorted(seen)
