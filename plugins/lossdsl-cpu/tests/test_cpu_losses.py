@@ -110,7 +110,7 @@ def test_float64_agrees_with_the_interpreter(path: Path, size: str) -> None:
 
 def test_what_has_no_words_is_said() -> None:
     said = []
-    for path in sorted((ROOT / "tests" / "check" / "cases").glob("*.loss")):
+    for path in sorted((ROOT / "tests" / "ir" / "cases").glob("*.loss")):
         try:
             programs = planned(path)[1]
         except KeyError:
