@@ -7,9 +7,11 @@ from dataclasses import replace
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
+from lossdsl.backends.torch.pointwise import as_tensor
+from lossdsl.backends.torch.reading import permuted
+from lossdsl.backends.torch.reducing import masked, spread
 from lossdsl.backends.torch.spell import ATOM, Text
-from lossdsl.backends.torch.ssa import Op
-from lossdsl.backends.torch.whole import as_tensor, masked, permuted
+from lossdsl.backends.torch.ssa import Op, Ref
 from lossdsl.source.diagnostic import InternalError
 
 if TYPE_CHECKING:
@@ -131,3 +133,33 @@ def _solve(p: Printer, args: Sequence[Text], op: Op) -> Text:
     right = _laid(p, b, (*outer, rows))
     text = f"torch.linalg.solve({left.text}, {right.at(ATOM)}[..., None]).squeeze(-1)"
     return permuted(p, Text(text), (*outer, columns))
+
+
+def root(p: Printer, op: Op) -> Text:
+    """A function of the unknown within the function, and its zero."""
+    axes = op.values[0].axes
+    start, end = (int(x) for x in op.attrs)  # type: ignore[arg-type]
+    for i in range(start, end):
+        for a in p.flat.ops[i].args:
+            if isinstance(a, Ref) and not start <= a.op < end:
+                p.settle(a)
+    ends = []
+    for a in op.args[:2]:
+        end_ = p.settle(a)
+        end_ = end_ if end_.tensor else as_tensor(p, end_, "real")
+        end_ = end_ if end_.dtype == "real" else replace(end_, text=f"{end_.at(ATOM)}.to(dtype)", binds=ATOM)
+        ends.append(spread(p, end_, axes).text)
+    p.comment(op.origin)
+    name, unknown = p.names.new("f"), p.names.new(p.flat.ops[start].values[0].name)
+    p.texts[Ref(start)] = Text(unknown, axes=p.flat.ops[start].values[0].axes)
+    outside, p.lines = p.lines, []
+    for i in range(start + 1, end):
+        p.op(i)
+    result = p.text(op.args[2])
+    result = result if result.axes == axes else spread(p, result, axes)
+    inner, p.lines = p.lines, outside
+    p.lines += ["", f"    def {name}({unknown}: Tensor) -> Tensor:"]
+    p.lines += [f"    {line}" for line in [*inner, f"    return {result.text}"]]
+    p.lines.append("")
+    p.call("_root")
+    return Text(f"_root({name}, {', '.join(ends)})", axes=axes)
