@@ -61,18 +61,20 @@ def _example(
 ) -> ExampleResult:
     expected = "?"
     try:
-        expected, wanted, quantum = _digits(example.gives)
+        shape, numbers = _entries(example.gives)
+        wanted = [_digits(number) for number in numbers]
+        expected = _nested([text for text, _, _ in wanted], shape)
         given = {name.name: (name, value) for name, value in example.bindings}
         modes = {p.name: _mode(given[p.name][1]) for p in checked.params if p.modes and p.name in given}
         graph = graph_of(modes)
         leaves, sizes = _leaves(checked, registry, graph, given, example.span)
         values = evaluate(graph, registry, leaves, _outputs(graph), "mpmath", sizes)
-        value = _reduced(checked, values, example.span)
+        found = _result(checked, values, shape, example.span)
     except _Unfit as error:
         problem = Diagnostic("E0902", str(error), (Label(error.span, "here"),), error.fix)
         return ExampleResult(example.span, expected, "", problem)
-    got = _text(value, quantum)
-    if _agrees(value, wanted, quantum):
+    got = _nested([_text(value, quantum) for value, (_, _, quantum) in zip(found, wanted, strict=True)], shape)
+    if all(_agrees(value, goal, quantum) for value, (_, goal, quantum) in zip(found, wanted, strict=True)):
         return ExampleResult(example.span, expected, got, None)
     label = Label(example.gives.span, f"the file's own equation gives {got}")
     message = f"the example gives {got}, not {expected}"
@@ -89,16 +91,41 @@ def _mode(expr: ast.Expr) -> str:
     raise _Unfit("a mode is one of its names", expr.span)
 
 
-def _reduced(checked: CheckedLoss, values: Mapping[str, Any], span: Span) -> Any:
-    """What a call with the file's own reduction returns."""
-    rows = values["rows"]
+def _result(checked: CheckedLoss, values: Mapping[str, Any], shape: tuple[int, ...], span: Span) -> list[Any]:
+    """The numbers that a call with the file's own reduction returns: of a map its entries, in the order of its axes."""
+    rows = np.asarray(values["rows"])
+    if checked.reduction is None and rows.shape != shape and not (rows.size == 1 and shape == ()):
+        extents = " x ".join(map(str, rows.shape))
+        raise _Unfit(f"the result has {extents} entries" if rows.size != 1 else "the result is one number", span)
+    if checked.reduction is not None and shape:
+        raise _Unfit(f"the result is one number, a {checked.reduction}", span)
+    if checked.reduction is None:
+        return list(rows.flat)
     total = rows.sum() if rows.size else 0
-    if checked.reduction is None and rows.size != 1:
-        raise _Unfit(f"the result has {rows.size} entries; an example can check a single number so far", span)
     if checked.reduction != "mean":
-        return total
+        return [total]
     count = np.broadcast_to(values["weight"], rows.shape).sum() if "weight" in values else rows.size
-    return total / count if count else 0
+    return [total / count if count else 0]
+
+
+def _entries(expr: ast.Expr) -> tuple[tuple[int, ...], list[ast.Expr]]:
+    """The shape of what an example gives and the numbers in it: () and one of them unless it is a list."""
+    if not isinstance(expr, ast.Vector):
+        return (), [expr]
+    parts = [_entries(item) for item in expr.items]
+    shapes = {shape for shape, _ in parts}
+    if len(shapes) != 1:
+        raise _Unfit("the rows of what the example gives differ in length", expr.span)
+    return (len(parts), *shapes.pop()), [number for _, numbers in parts for number in numbers]
+
+
+def _nested(texts: list[str], shape: tuple[int, ...]) -> str:
+    """Numbers in the brackets of their shape."""
+    if not shape:
+        return texts[0]
+    size = len(texts) // shape[0]
+    rows = (_nested(texts[i * size : (i + 1) * size], shape[1:]) for i in range(shape[0]))
+    return f"[{', '.join(rows)}]"
 
 
 def _leaves(

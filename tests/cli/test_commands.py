@@ -165,6 +165,7 @@ def test_check_of_the_syntax_alone(run, wrong, tmp_path):
         ("return x / 2\nexample x = [3] gives 1.4", "E0901", "the example gives 1.5, not 1.4"),
         ("return x / 2\nexample x = [3] gives 1.50001", "E0901", "gives 1.50000"),
         ("return x / 2\nexample x = [3] gives 2", "E0901", "gives 1.5, not 2"),
+        ("return x / 2\nexample x = [3] gives [1.5]", "E0902", "the result is one number"),
         ("return x / 2\nexample x = [[3]] gives 1.5", "E0902", "'x' is [N], but the example's value has 2 dimensions"),
         ("input w[N]\nreturn w * x\nexample x = [3] gives 1.5", "E0209", "the example doesn't set `w`"),
         ("input w[N]\nreturn w * x\nexample x = [3], w = [1, 2] gives 1", "E0902", "N = 1 from 'x', but 'w' has 2"),
@@ -176,6 +177,22 @@ def test_an_example_that_does_not_hold_is_an_error(run, text, code, words):
     assert result.exit_code == 1
     assert f"error[{code}]" in result.stderr
     assert words in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("gives", "words"),
+    [
+        ("[[0, 1], [1.5, 3]]", "gives [[0, 1], [1.0, 3]], not [[0, 1], [1.5, 3]]"),
+        ("[0, 1, 1, 3]", "the result has 2 x 2 entries"),
+        ("[[0, 1], [1]]", "differ in length"),
+        ("4", "the result has 2 x 2 entries"),
+    ],
+)
+def test_an_example_of_a_map_gives_lists(run, gives, words):
+    text = "map a\ninput x[N, C]\nreturn x - min[C](x) + (if N == 1 then 1 else 0)\n"
+    call = "example x = [[2, 3], [1, 3]] gives "
+    assert run("check", "-", stdin=f"{text}{call}[[0, 1], [1, 3.0]]\n").exit_code == 0
+    assert words in run("check", "-", stdin=f"{text}{call}{gives}\n").stderr
 
 
 @pytest.mark.parametrize(
