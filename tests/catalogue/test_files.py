@@ -36,7 +36,7 @@ def test_file(full: str) -> None:
     assert format_loss(source) == source.text
     made = middle(source, registry())
     assert not made.checked.warnings, [w.message for w in made.checked.warnings]
-    assert made.checked.doc and made.checked.cites and read_header(source.text).tags, "the head is complete"
+    assert all((made.checked.doc, made.checked.cites, read_header(source.text).tags)), "the head is complete"
     assert not [p.name for p in made.checked.params if not (p.bounds or p.modes or p.learnable)], "without interval"
     assert made.checked.examples, "it shows a number"
     assert saying(source.text) <= 15 or full in LONG
