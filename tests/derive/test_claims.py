@@ -17,8 +17,19 @@ MAE = HEAD + "return 1 - softmax(logits)[target]\n"
 GCE = HEAD + "param q = 0.7 in (0, 1]\nreturn (1 - softmax(logits)[target]^q) / q\n"
 FOCAL = HEAD + "param gamma = 2 in [0, inf)\np = softmax(logits)[target]\nreturn -(1 - p)^gamma * log(p)\n"
 NCE = HEAD + "logp = log_softmax(logits)\nreturn logp[target] / sum[C](logp)\n"
+NCE_MAE = HEAD + "logp = log_softmax(logits)\nreturn 2 * logp[target] / sum[C](logp) + (1 - exp(logp[target])) / 3\n"
+ADJUSTED = (
+    HEAD + "input prior[C] in (0, 1]\nparam t = 2 in (0, inf)\nreturn cross_entropy(logits / t + log(prior), target)\n"
+)
+MARGIN = HEAD + "return relu(1 - logits[target] + max[C](logits where C != target))\n"
+ENTMAX = (
+    HEAD
+    + "t = root(t in [max[C](logits) - 1, max[C](logits)]: sum[C](relu(logits - t)) - 1)\n"
+    + "return sum[C](relu(logits - t)^2) - relu(logits[target] - t)\n"
+)
 BRIER = HEAD + "return sum[C]((softmax(logits) - (C == target))^2)\n"
 ZLOSS = HEAD + "return logsumexp(logits)^2 + 0 * logits[target]\n"
+UNEVEN = HEAD + "return logsumexp(logits * (1 + (C == target))) - logits[target]\n"
 HINGE = "loss l\ninput x[N]\nreturn relu(1 - x)\n"
 
 
@@ -44,6 +55,10 @@ def verdicts(text: str, *claims: str) -> tuple[Verdict, ...]:
         (BRIER, "shift_invariant(logits)"),
         (MAE, "symmetric(target)"),
         (NCE, "symmetric(target)"),
+        (NCE_MAE, "symmetric(target)"),
+        (ADJUSTED, "shift_invariant(logits)"),
+        (MARGIN, "shift_invariant(logits)"),
+        (ENTMAX, "shift_invariant(logits)"),
         (CE, "convex(logits)"),
         (HINGE, "convex(x)"),
         (CE, "grad(logits) == softmax(logits) - (C == target)"),
@@ -81,6 +96,8 @@ def test_held(text: str, claim: str) -> None:
         (CE, "loss >= 0.001"),
         (GCE, "loss <= 1"),
         (ZLOSS, "shift_invariant(logits)"),
+        (UNEVEN, "shift_invariant(logits)"),
+        (ADJUSTED, "symmetric(target)"),
         (CE, "symmetric(target)"),
         (BRIER, "symmetric(target)"),
         (GCE, "convex(logits)"),

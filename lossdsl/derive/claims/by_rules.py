@@ -40,6 +40,31 @@ def cancels(b: Builder, n: int) -> bool:
     return node.op == "div" and node.args[0] == node.args[1]
 
 
+def settles(b: Builder, n: int, axis: str, leaves: Sequence[int]) -> bool:
+    """Whether the sum of n over the axis reads none of the leaves: as a whole, or each of its terms."""
+    total = b.reduce("sum", (axis,), n)
+    if not depends(b, total, leaves) or cancels(b, total):
+        return True
+    node = b[n]
+
+    def free(m: int) -> bool:
+        return axis not in b.type(m).axes and not depends(b, m, leaves)
+
+    match node.op:
+        case "add" | "sub" | "neg":
+            return all(settles(b, a, axis, leaves) for a in node.args)
+        case "mul":
+            return any(free(x) and settles(b, y, axis, leaves) for x, y in (node.args, node.args[::-1]))
+        case "div":
+            x, y = node.args
+            if free(y):
+                return settles(b, x, axis, leaves)
+            while b[x].op == "mul" and any(map(free, b[x].args)):  # c·x/(the sum of x) is c
+                x = next(a for a in b[x].args if not free(a)) if not all(map(free, b[x].args)) else b[x].args[0]
+            return b.reduce("sum", (axis,), x) == y
+    return False
+
+
 def nonnegative(b: Builder, n: int, depth: int = _DEPTH) -> bool:
     """Whether n >= 0 for all inputs: by its interval, else by its parts and by common denominators."""
     if b.type(n).interval.low >= 0:

@@ -13,7 +13,7 @@ import numpy as np
 
 from lossdsl.check.typed import CheckedLoss
 from lossdsl.check.types import Type
-from lossdsl.derive.claims import at_points, by_rules
+from lossdsl.derive.claims import at_points, by_rules, shifts
 from lossdsl.derive.claims.at_points import DIGITS
 from lossdsl.derive.claims.setting import Replacement, Subject, place, subject
 from lossdsl.derive.claims.verdict import Status, Verdict
@@ -163,6 +163,8 @@ def _shift(about: Subject, name: str) -> Found:
     moved = place(b, about.graph, {name: lambda b: b.node("add", [b.leaf(leaf), b.leaf(c)])})["rows"]
     if by_rules.equal(b, rows, moved):
         return Found("proved", "the shift is rewritten away")
+    if shifts.invariant(b, rows, b.leaf(leaf), about.graph.batch):
+        return Found("proved", "what moves cancels, for any number of classes")
     return _at_points(about, b, b.node("sub", [moved, rows]), _differs, rows)
 
 
@@ -181,7 +183,7 @@ def _symmetric(about: Subject, name: str) -> Found:
         copy_back = copy
     total = b.reduce("sum", (copy_back,), rows)
     reals = [b.leaf(leaf) for leaf in about.graph.leaves if leaf.differentiable and leaf.role == "input"]
-    if not by_rules.depends(b, total, reals) or by_rules.cancels(b, total):
+    if by_rules.settles(b, rows, copy_back, reals):
         return Found("proved", "the sum over all targets is rewritten to one without the inputs")
     other = {leaf.name: _renamed(leaf) for leaf in about.graph.leaves if leaf.differentiable and leaf.role == "input"}
     again = place(b, about.graph, {name: lambda b: b.index(copy), **other})["rows"]
