@@ -102,12 +102,13 @@ def source_of(target: str | os.PathLike[str]) -> Source:
     text = os.fspath(target)
     if text.endswith(".loss") or (not isinstance(target, str)) or Path(text).is_file():
         return read_source(Path(text))
-    found = find_loss(registry().losses, text)
-    return read_source(Path(found.path))
+    known = registry()
+    found = find_loss(known.losses, text, known.failures)
+    return read_source(Path(found.path), found.owner)
 
 
-def read_source(path: Path) -> Source:
-    """The text of a file; ValueError if it is none that could be a .loss file."""
+def read_source(path: Path, owner: str = "") -> Source:
+    """The text of a file, which a distribution may have shipped; ValueError if it is none of a .loss file."""
     data = path.read_bytes()
     if len(data) > LARGEST:
         raise ValueError(f"{path} has {len(data)} bytes; a .loss file has at most {LARGEST}")
@@ -115,7 +116,7 @@ def read_source(path: Path) -> Source:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}") from None
-    return Source(str(path), text.replace("\r\n", "\n"))
+    return Source(str(path), text.replace("\r\n", "\n"), owner)
 
 
 # --- the functions ----------------------------------------------------------------------------------------------------
@@ -249,9 +250,7 @@ def _surroundings(known: Registry) -> str:
     """Everything besides the file that a module depends on: our code, that of backends, other losses, torch."""
     packages = {"lossdsl", *(spec.emit.partition(".")[0].partition(":")[0] for spec in known.backends.values())}
     parts = [_code(tuple(sorted(packages)))]
-    for full, file in sorted(known.losses.items()):
-        stat = os.stat(file.path)
-        parts.append(f"{full} {stat.st_size} {stat.st_mtime_ns}")
+    parts += [f"{full} {disk.content(file.path)}" for full, file in sorted(known.losses.items())]
     return disk.key([*parts, *sorted(known.primitives), *(f"{n} {s.distribution}" for n, s in known.backends.items())])
 
 

@@ -196,7 +196,7 @@ def _emit(made: Middle, registry: Registry, backend: str, device: str) -> tuple[
     backends = dict(registry.backends)
     passed: list[str] = []
     while True:
-        choice = choose(backends, backend, device)
+        choice = choose(backends, backend, device, registry.failures)
         kernels = module_kernels(made, registry, choice.spec.one_visit)
         programs = Plan(tuple(k.program for k in kernels), made.plan.notes)
         try:

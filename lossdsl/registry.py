@@ -7,9 +7,14 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
+from lossdsl.source.diagnostic import Diagnostic, Label
+from lossdsl.source.text import Source, Span
+
 if TYPE_CHECKING:
     from lossdsl.primitives.record import Primitive
     from lossdsl.reductions.record import Reduction
+
+NOWHERE = Source("entry_points.txt", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +25,11 @@ class LossFile:
     name: str  # "focal", the file's stem; `pack/name` is the full name
     path: str
     distribution: str  # "lossdsl 0.1.0", for messages
+
+    @property
+    def owner(self) -> str:
+        """The distribution, if it isn't lossdsl itself."""
+        return "" if self.distribution.startswith("lossdsl ") else self.distribution
 
     def read(self) -> str:
         with open(self.path, encoding="utf-8") as file:
@@ -48,11 +58,35 @@ class BackendSpec:
 
 @dataclass(frozen=True, slots=True)
 class PluginFailure:
-    """A plugin that could not be used, and why; `lossdsl doctor` shows these."""
+    """A plugin or pack that is not in use, and why; `lossdsl doctor` shows these.
 
-    distribution: str
-    name: str
+    `code` names a record of `source/codes/plugin.py`; `source` and `span` are the entry point in the distribution's
+    metadata, where they can be read.
+    """
+
+    distribution: str  # "acme 1.2"
+    name: str  # of the entry point
     reason: str
+    code: str = "E0701"
+    fix: str = ""
+    source: Source = NOWHERE
+    span: Span | None = None
+
+    @property
+    def disabled(self) -> bool:
+        """Whether it was turned off, which is no mistake."""
+        return self.code == "W0701"
+
+    @property
+    def problem(self) -> Diagnostic:
+        """The failure as it is shown."""
+        labels = (Label(self.span, "not in use"),) if self.span else ()
+        return Diagnostic(
+            self.code, str(self), labels, self.fix, severity="warning" if self.code.startswith("W") else "error"
+        )
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.distribution}) is not in use: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +96,7 @@ class Registry:
     losses: Mapping[str, LossFile] = field(default_factory=dict)  # by full name, pack/name
     backends: Mapping[str, BackendSpec] = field(default_factory=dict)
     failures: tuple[PluginFailure, ...] = ()
+    primitive_owners: Mapping[str, str] = field(default_factory=dict)  # of those that plugins bring: the distribution
 
 
 @cache

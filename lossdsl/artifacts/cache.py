@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -34,15 +35,29 @@ def key(parts: Iterable[str]) -> str:
 
 
 def fingerprint(package: str) -> str:
-    """A package's files by name, size and time: changes whenever the code that compiles does."""
+    """A package's files by name and content: changes whenever the code that compiles does, and never else."""
     spec = find_spec(package)
     lines = []
     for place in (spec.submodule_search_locations or ()) if spec else ():
         for path in sorted(Path(place).rglob("*")):
-            if path.suffix in (".py", ".lark", ".loss", ".json"):
-                stat = path.stat()
-                lines.append(f"{path.relative_to(place)} {stat.st_size} {stat.st_mtime_ns}")
+            if path.suffix != ".pyc" and path.is_file():
+                lines.append(f"{path.relative_to(place).as_posix()} {content(path)}")
     return key(lines)
+
+
+def content(path: str | os.PathLike[str]) -> str:
+    """The hash of a file's bytes; nothing for a file that can't be read. Read once a process until it changes."""
+    try:
+        stat = os.stat(path)
+        return _hashed(os.fspath(path), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+    except OSError:
+        return ""
+
+
+@lru_cache(maxsize=4096)
+def _hashed(path: str, *_state: int) -> str:
+    """The times only say when to read again: ctime moves with every write, whatever mtime is set to."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 def read(name: str) -> Artifact | None:

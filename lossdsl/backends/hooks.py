@@ -10,6 +10,8 @@ functions under these names:
     def lossdsl_backends():
         return [BackendSpec(name="mine", api=API, emit="mine.emit:emit", probe="mine.emit:probe", devices=("cpu",))]
 
+    lossdsl_api = 1  # the version of these hooks that the plugin is written for; HOOKS of this module
+
 The module is imported whenever lossdsl looks for plugins, `lossdsl list` included: it must be light. What is heavy
 (torch, a compiler) belongs behind the "module:function" names of the records.
 """
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 
 PROJECT = "lossdsl"
 GROUP = "lossdsl.plugins"  # entry points that name a plugin with hooks
+HOOKS = 1  # raised when a plugin written for the last one would break; new hooks and arguments are no such change
+OLDEST_HOOKS = 1
+VERSION = "lossdsl_api"  # a plugin that doesn't say so is for version 1
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
 

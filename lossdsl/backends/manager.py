@@ -14,7 +14,7 @@ import pluggy
 
 from lossdsl.backends import hooks
 from lossdsl.backends.api import Availability
-from lossdsl.registry import BackendSpec
+from lossdsl.registry import BackendSpec, PluginFailure
 
 HERE = Path(__file__).parent
 
@@ -25,6 +25,14 @@ class BackendError(ValueError):
 
 class UnfitPluginError(TypeError):
     """What a plugin is, or what its hooks returned, can't be used."""
+
+
+class PluginVersionError(UnfitPluginError):
+    """A plugin is for another version of lossdsl; `fix` says which of the two to change."""
+
+    def __init__(self, message: str, fix: str) -> None:
+        super().__init__(message)
+        self.fix = fix
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +57,48 @@ def call_hooks(plugin: object) -> HookResults:
 
     Each plugin gets a manager of its own, so that one that raises is known by name and stops no other.
     """
+    if plugin is None:
+        raise UnfitPluginError("its entry point leads to None")
+    in_window("it", "hooks", getattr(plugin, hooks.VERSION, 1), hooks.OLDEST_HOOKS, hooks.HOOKS)
     manager = pluggy.PluginManager(hooks.PROJECT)
     manager.add_hookspecs(hooks)
-    manager.register(plugin)
-    manager.check_pending()
-    if not manager.get_hookcallers(plugin):
+    try:
+        manager.register(plugin)
+        manager.check_pending()
+    except pluggy.PluginValidationError as error:
+        raise UnfitPluginError(f"its hooks aren't those of lossdsl: {' '.join(str(error).split())}") from None
+    callers = manager.get_hookcallers(plugin)
+    if not callers:
         raise UnfitPluginError("it implements none of the hooks; are its functions marked with @hookimpl?")
-    hook = manager.hook
-    return HookResults(_flat(hook.lossdsl_backends()), _flat(hook.lossdsl_primitives()), _flat(hook.lossdsl_losses()))
+    found = {caller.name: _records(caller.name, caller()) for caller in callers}
+    return HookResults(*(found.get(f"{hooks.PROJECT}_{what}", ()) for what in ("backends", "primitives", "losses")))
 
 
-def _flat(results: Iterable[object]) -> tuple[object, ...]:
-    records: list[object] = []
-    for result in results:
-        if not isinstance(result, Iterable) or isinstance(result, str | bytes):
-            raise UnfitPluginError(f"a hook returned {type(result).__name__} where a list of records is asked for")
-        records += result
-    return tuple(records)
+def in_window(what: str, interface: str, number: object, oldest: int, newest: int) -> None:
+    """PluginVersionError unless oldest <= number <= newest; UnfitPluginError if it is no whole number."""
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise UnfitPluginError(f"the version of the {interface} that {what} is for is {number!r}, no whole number")
+    window = f"{newest}" if oldest == newest else f"{oldest} to {newest}"
+    if number > newest:
+        raise PluginVersionError(
+            f"{what} is for the newer {interface} {number}; here it is {window}",
+            "update lossdsl, or install an older version of the plugin",
+        )
+    if number < oldest:
+        raise PluginVersionError(
+            f"{what} is for the older {interface} {number}; here it is {window}",
+            "update the plugin, or install an older lossdsl",
+        )
+
+
+def _records(name: str, results: list[object]) -> tuple[object, ...]:
+    """What one hook of one plugin returned; pluggy leaves out a None."""
+    if not results:
+        raise UnfitPluginError(f"its hook {name} returned None where a list of records is asked for")
+    [result] = results
+    if not isinstance(result, Iterable) or isinstance(result, str | bytes):
+        raise UnfitPluginError(f"its hook {name} returned {type(result).__name__} where a list of records is asked for")
+    return tuple(result)
 
 
 def function(spec: BackendSpec, which: Literal["emit", "probe"]) -> Callable[..., Any]:
@@ -102,17 +135,26 @@ class Choice:
     reason: str
 
 
-def choose(backends: Mapping[str, BackendSpec], name: str = "auto", device: str = "cpu") -> Choice:
+def choose(
+    backends: Mapping[str, BackendSpec],
+    name: str = "auto",
+    device: str = "cpu",
+    failures: Iterable[PluginFailure] = (),
+) -> Choice:
     """The backend of that name; for "auto" the one of highest priority for the device that can be used here.
 
-    One that is asked for by name is never replaced: BackendError says why it can't be used.
+    One that is asked for by name is never replaced: BackendError says why it can't be used, and for a name that is not
+    known, which plugins are not in use (`failures`).
     """
     if name != "auto":
         spec = backends.get(name)
         if spec is None:
             close = get_close_matches(name, backends, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise BackendError(f"there is no backend {name!r}{hint} There are: {', '.join(sorted(backends))}, auto")
+            hint = f"; did you mean {close[0]!r}?" if close else "."
+            blamed = "".join(f" (But {f})" for f in failures if not f.disabled or name in (f.name, f.distribution))
+            raise BackendError(
+                f"there is no backend {name!r}{hint} There are: {', '.join(sorted(backends))}, auto{blamed}"
+            )
         answer = availability(spec)
         if not answer.ok:
             raise BackendError(f"backend {name!r} can't be used here: {answer.reason}")

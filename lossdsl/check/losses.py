@@ -14,7 +14,7 @@ from lossdsl.check.defs import introduce
 from lossdsl.check.operators import need
 from lossdsl.check.terms import POISON, is_poison
 from lossdsl.check.typed import Term
-from lossdsl.packs.header import read_header
+from lossdsl.packs.header import header_of
 from lossdsl.registry import LossFile
 from lossdsl.source.diagnostic import DiagnosticError
 from lossdsl.source.suggest import closest
@@ -30,13 +30,13 @@ def find_loss(cx: Context, scope: Scope, name: str, span: Span) -> LossFile | No
         if cx.aliases_of is None:
             cx.aliases_of = {}
             for f in cx.registry.losses.values():
-                for alias in read_header(f.read()).aliases:
+                for alias in header_of(f).aliases:
                     cx.aliases_of.setdefault(alias, []).append(f)
         found = cx.aliases_of.get(name, [])
     if len(found) > 1:
         packs = " and ".join(f"`{f.pack}` ({f.distribution})" for f in found)
         message = f"`{name}` is a loss of several packs: {packs}"
-        cx.error(scope, "E0202", message, span, "which one?", "rename one, or switch a pack off")
+        cx.error(scope, "E0202", message, span, "which one?", "rename one, or turn a pack off: `LOSSDSL_DISABLE=…`")
         return None
     return found[0] if found else None
 
@@ -44,14 +44,18 @@ def find_loss(cx: Context, scope: Scope, name: str, span: Span) -> LossFile | No
 def call_loss(cx: Context, scope: Scope, expr: ast.Call, file: LossFile) -> Term:
     """A registered loss as a function: the body of its outermost reduction, reduced over what isn't the batch here."""
     name = file.name
-    text = file.read()
     full = f"{file.pack}/{name}"
+    try:
+        text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        message = f"the loss `{name}` of {file.distribution} can't be read: {error}"
+        return cx.error(scope, "E0202", message, expr.function_span, "used here", f"see {file.path}")
     if full in cx.active or text == cx.source.text:
         message = f"`{name}` calls itself: losses are written out where they are called"
         return cx.error(scope, "E0206", message, expr.function_span, "calls itself", "recursion has no end here")
     if full not in cx.parsed:
         try:
-            cx.parsed[full] = parse(Source(file.path, text))
+            cx.parsed[full] = parse(Source(file.path, text, file.owner))
         except DiagnosticError as error:
             message = f"the loss `{name}` of the pack `{file.pack}` is wrong itself: {error}"
             return cx.error(scope, "E0202", message, expr.function_span, "used here", f"run `lossdsl check {full}`")

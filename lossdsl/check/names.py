@@ -9,6 +9,7 @@ from lossdsl.check.context import Context, Scope
 from lossdsl.check.habits import FUNCTIONS, VALUES
 from lossdsl.check.prelude import prelude
 from lossdsl.check.typed import Term
+from lossdsl.packs.lookup import absent
 from lossdsl.source.diagnostic import Label
 from lossdsl.source.suggest import closest
 from lossdsl.source.text import Span
@@ -89,5 +90,7 @@ def unknown_function(cx: Context, scope: Scope, name: str, span: Span) -> Term:
             scope, "E0210", message, span, "called here", f"to pick from it, write `{name}[i]`; to multiply, `*`"
         )
     near = guess(cx, name, functions_known(cx, scope))
-    fix = f"did you mean `{near}`?" if near else f"define it: `def {name}(x) = …`"
-    return cx.error(scope, "E0202", f"there is no function `{name}`", span, "not known", fix)
+    fix = f"did you mean `{near}`?" if near else f"define it, `def {name}(x) = …`, or install the pack that brings it"
+    blamed = absent(name, cx.registry.failures)
+    message = f"there is no function `{name}`" + (f", but {blamed}" if blamed else "")
+    return cx.error(scope, "E0202", message, span, "not known", fix)

@@ -16,7 +16,7 @@ from lossdsl.check.context import Context
 from lossdsl.check.names import SPECIAL, functions_known
 from lossdsl.check.prelude import prelude, prelude_source
 from lossdsl.check.types import Type, base_axis
-from lossdsl.packs.header import read_header
+from lossdsl.packs.header import header_of
 from lossdsl.registry import Registry
 from lossdsl.source.diagnostic import Diagnostic
 from lossdsl.source.text import Source, Span
@@ -146,8 +146,7 @@ def _function(registry: Registry, loss: ast.LossDef, name: str) -> tuple[str, Ta
         return "a function of the language", None
     for file in registry.losses.values():
         if file.name == name:
-            text = file.read()
-            return read_header(text).doc or file.name, Target(str(Path(file.path)), Span(0, 0))
+            return header_of(file).doc or file.name, Target(str(Path(file.path)), Span(0, 0))
     return "", None
 
 

@@ -47,7 +47,8 @@ class Commands(click.Group):
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="lossdsl", message="%(prog)s %(version)s")
-def group() -> None:
+@click.option("--strict", is_flag=True, help="A plugin that can't be used stops the command.")
+def group(strict: bool) -> None:
     """Losses as mathematics, compiled to fused kernels with proved gradients."""
 
 

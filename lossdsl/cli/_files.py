@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Literal, NoReturn
 
 import click
 
+from lossdsl.cli import CALL_IS_WRONG
 from lossdsl.registry import LossFile, Registry
 from lossdsl.source.diagnostic import Diagnostic
 from lossdsl.source.text import Source
@@ -23,13 +25,31 @@ def fail(message: str) -> NoReturn:
 
 
 def discovered() -> Registry:
-    """The registry of this installation; a conflict between plugins is a wrong call of the machine's."""
+    """The registry of this installation, with a line on stderr for each plugin that can't be used.
+
+    A name that two plugins bring exits with 2; so does, under `lossdsl --strict`, a plugin that can't be used.
+    """
     from lossdsl.plugins import PluginConflictError, PluginFailedError, discover
 
     try:
-        return discover()
-    except (PluginConflictError, PluginFailedError) as error:
+        registry = discover(environment())
+    except PluginConflictError as error:
+        for conflict in error.conflicts:
+            show(conflict.origin.source, [conflict.problem])
+        sys.exit(CALL_IS_WRONG)
+    except PluginFailedError as error:
         fail(str(error))
+    for failure in registry.failures:
+        if not failure.disabled:
+            click.echo(f"warning[{failure.code}]: {failure}", err=True)
+    return registry
+
+
+def environment() -> dict[str, str]:
+    """The variables of this process, with what `lossdsl --strict` adds."""
+    context = click.get_current_context(silent=True)
+    strict = context is not None and context.find_root().params.get("strict")
+    return {**os.environ, **({"LOSSDSL_STRICT_PLUGINS": "1"} if strict else {})}
 
 
 def is_path(target: str) -> bool:
@@ -42,7 +62,7 @@ def find(registry: Registry, name: str) -> LossFile:
     from lossdsl.packs.lookup import UnknownLossError, find_loss
 
     try:
-        return find_loss(registry.losses, name)
+        return find_loss(registry.losses, name, registry.failures)
     except UnknownLossError as error:
         fail(str(error))
 
@@ -51,19 +71,20 @@ def read_target(target: str, registry: Registry | None = None) -> Source:
     """The text that an argument means: a path, `-` for the standard input, or the name of a loss."""
     if is_path(target):
         return read_path(target)
-    return read_path(find(registry or discovered(), target).path)
+    found = find(registry or discovered(), target)
+    return read_path(found.path, found.owner)
 
 
-def read_path(path: str) -> Source:
-    """A file's text; exit with 2 if it can't be read."""
+def read_path(path: str, owner: str = "") -> Source:
+    """A file's text, which a distribution may have shipped; exit with 2 if it can't be read."""
     try:
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except OSError as error:
-        fail(f"{path}: {error.strerror or error}")
-    return decode(data, "<stdin>" if path == "-" else path)
+        fail(f"{path}: {error.strerror or error}" + (f" ({owner})" if owner else ""))
+    return decode(data, "<stdin>" if path == "-" else path, owner)
 
 
-def decode(data: bytes, name: str) -> Source:
+def decode(data: bytes, name: str, owner: str = "") -> Source:
     """The Source of a file's bytes; exit with 2 if they are no text that could be a .loss file."""
     if len(data) > LARGEST:
         fail(f"{name} has {len(data)} bytes; a .loss file has at most {LARGEST}")
@@ -71,7 +92,7 @@ def decode(data: bytes, name: str) -> Source:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         fail(f"{name} is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}")
-    return Source(name, text.replace("\r\n", "\n"))
+    return Source(name, text.replace("\r\n", "\n"), owner)
 
 
 def show(source: Source, diagnostics: Sequence[Diagnostic], form: Format = "terminal") -> None:

@@ -17,11 +17,11 @@ from lossdsl.cli._files import discovered
 @click.option("--pack", "packs", multiple=True, metavar="PACK", help="Only losses of this pack; several: of any.")
 def command(as_json: bool, tags: tuple[str, ...], packs: tuple[str, ...]) -> None:
     """List the losses that are installed: name, what it is, pack."""
-    from lossdsl.packs.header import read_header
+    from lossdsl.packs.header import header_of
 
     rows = []
     for loss in discovered().losses.values():
-        header = read_header(loss.read())
+        header = header_of(loss)
         if set(tags) <= set(header.tags) and (not packs or loss.pack in packs):
             rows.append((loss, header))
     rows.sort(key=lambda row: (row[0].name, row[0].pack))

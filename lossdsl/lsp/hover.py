@@ -7,7 +7,7 @@ from lossdsl.check.typed import CheckedLoss
 from lossdsl.check.types import Type, base_axis
 from lossdsl.lsp.analysis import CALLED, Analysis, term_of, terms, word_at
 from lossdsl.lsp.words import CONSTANTS, FUNCTIONS, KINDS, STATEMENTS, WORDS
-from lossdsl.packs.header import read_header
+from lossdsl.packs.header import header_of
 from lossdsl.packs.lookup import UnknownLossError, find_loss
 from lossdsl.primitives.interval import REALS, Interval
 from lossdsl.registry import Registry
@@ -154,7 +154,7 @@ def _loss(registry: Registry, name: str) -> str | None:
         file = find_loss(registry.losses, name)
     except UnknownLossError:
         return None
-    header = read_header(file.read())
+    header = header_of(file)
     cites = "".join(f"\n\n{cite}" for cite in header.cites)
     head = _code(f"{header.kind or 'loss'} {file.pack}/{header.name}")
     return f"{head}\n{header.doc.strip()}{cites}"

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from lossdsl.registry import LossFile
+
 _BLANK = re.compile(r"(?:\s+|#[^\n]*)*")
 _HEAD = re.compile(r"(loss|map)[ \t]+(\w+)")
 _ALIAS = re.compile(r"alias[ \t]+(\w+(?:[ \t]*,[ \t]*\w+)*)")
@@ -58,6 +60,14 @@ def read_header(text: str) -> Header:
         at = _blank(text, match.end())
     tags = _TAGS.match(text, at)
     return Header(head[1], head[2], _names(aliases), doc, tuple(cites), _names(tags[1] if tags else None))
+
+
+def header_of(loss: LossFile) -> Header:
+    """The header of a pack's file; an empty one if the file can't be read."""
+    try:
+        return read_header(loss.read())
+    except (OSError, UnicodeDecodeError):
+        return read_header("")
 
 
 def _blank(text: str, at: int) -> int:

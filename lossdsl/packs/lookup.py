@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
 from lossdsl.packs.files import canonical
-from lossdsl.packs.header import read_header
-from lossdsl.registry import LossFile
+from lossdsl.packs.header import header_of
+from lossdsl.registry import LossFile, PluginFailure
 
 
 class UnknownLossError(LookupError):
@@ -18,23 +18,38 @@ class UnknownLossError(LookupError):
         self.suggestions = suggestions
 
 
-def find_loss(losses: Mapping[str, LossFile], name: str) -> LossFile:
+def find_loss(losses: Mapping[str, LossFile], name: str, failures: Iterable[PluginFailure] = ()) -> LossFile:
     """The file of a loss by full name, by bare name while it is unique, or by an alias.
 
-    Aliases are looked up last, since that reads the head of every file. Raises UnknownLossError.
+    Aliases are looked up last, since that reads the head of every file. Raises UnknownLossError, which names the
+    distributions among which to choose, or of `failures` those that might have brought the loss.
     """
     wanted = canonical(name)
     found = [loss for full, loss in losses.items() if wanted in (canonical(full), canonical(loss.name))]
     if not found:
-        found = [loss for loss in losses.values() if wanted in map(canonical, read_header(loss.read()).aliases)]
+        found = [loss for loss in losses.values() if wanted in map(canonical, header_of(loss).aliases)]
     if len(found) == 1:
         return found[0]
     if found:
-        full = tuple(sorted(f"{loss.pack}/{loss.name}" for loss in found))
-        raise UnknownLossError(f"{name!r} is in several packs: say {' or '.join(full)}", full)
+        found.sort(key=lambda loss: (loss.pack, loss.name))
+        full = tuple(f"{loss.pack}/{loss.name}" for loss in found)
+        named = " or ".join(f"{x} ({loss.distribution})" for x, loss in zip(full, found, strict=True))
+        raise UnknownLossError(f"{name!r} is in several packs: say {named}", full)
+    blamed = absent(name, failures)
+    if "/" in name and blamed:
+        raise UnknownLossError(f"there is no loss {name!r}, since {blamed}")
     close = suggest(losses, name)
     hint = f"; did you mean {' or '.join(close)}?" if close else "; `lossdsl list` shows them all"
-    raise UnknownLossError(f"there is no loss {name!r}{hint}", close)
+    raise UnknownLossError(f"there is no loss {name!r}{hint}" + (f" (But {blamed})" if blamed else ""), close)
+
+
+def absent(name: str, failures: Iterable[PluginFailure]) -> str:
+    """Which plugins that aren't in use might have brought a loss, in words; nothing if none.
+
+    A full name is of the pack that it says; a bare one may be of any that wasn't turned off.
+    """
+    pack, slash, _ = name.partition("/")
+    return "; ".join(str(f) for f in failures if (canonical(f.name) == canonical(pack) if slash else not f.disabled))
 
 
 def suggest(losses: Mapping[str, LossFile], name: str) -> tuple[str, ...]:

@@ -48,7 +48,8 @@ class DiagnosticError(Exception):
         place = ""
         if first.labels:
             line, column = source.position(first.labels[0].span.start)
-            place = f"{source.name}:{line}:{column}: "
+            owner = f" ({source.owner})" if source.owner else ""
+            place = f"{source.name}:{line}:{column}{owner}: "
         more = f" (and {len(self.diagnostics) - 1} more)" if len(self.diagnostics) > 1 else ""
         super().__init__(f"{place}{first.severity}[{first.code}]: {first.message}{more}")
 

@@ -97,7 +97,8 @@ def _one(source: Source, diagnostic: Diagnostic, colour: bool) -> str:
     bar = _paint("|", "frame", colour)
     if diagnostic.labels:
         line, column = source.position(diagnostic.labels[0].span.start)
-        out.append(" " * width + _paint(f"--> {_visible(source.name)}:{line}:{column}", "frame", colour))
+        owner = f" ({source.owner})" if source.owner else ""
+        out.append(" " * width + _paint(f"--> {_visible(source.name)}:{line}:{column}{owner}", "frame", colour))
         out.append(" " * (width + 1) + bar)
         shown = set(marks) | {n for n in range(line - _CONTEXT, line) if n >= 1}
         last = 0

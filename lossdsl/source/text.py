@@ -16,10 +16,11 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file's text under the name that messages show for it."""
+    """One file's text under the name that messages show for it, and the distribution that ships it if one does."""
 
     name: str
     text: str
+    owner: str = ""
     line_starts: tuple[int, ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -249,7 +249,7 @@ def test_doctor_shows_versions_backends_and_packs(run):
     report = json.loads(run("doctor", "--json").stdout)
     [torch] = [backend for backend in report["backends"] if backend["name"] == "torch"]
     assert torch["ok"]
-    assert any(pack["name"] == "std" and pack["losses"] >= 20 for pack in report["packs"])
+    assert any(plugin["packs"].get("std", 0) >= 20 for plugin in report["plugins"])
 
 
 def test_doctor_reports_a_plugin_that_failed(run, tmp_path, monkeypatch):
@@ -261,13 +261,13 @@ def test_doctor_reports_a_plugin_that_failed(run, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     result = run("doctor")
     assert result.exit_code == 1
-    assert "ImportError: no cuda here (bad 0.1)" in result.stdout
+    assert "bad (bad 0.1) is not in use: ImportError: no cuda here" in result.stdout
     monkeypatch.setenv("LOSSDSL_DISABLE", "bad")
     result = run("doctor")
-    assert "turned off by LOSSDSL_DISABLE (bad 0.1)" in result.stdout
+    assert "bad (bad 0.1) is not in use: turned off by LOSSDSL_DISABLE" in result.stdout
     assert result.exit_code == 0
     monkeypatch.setenv("LOSSDSL_DISABLE", "")
     monkeypatch.setenv("LOSSDSL_STRICT_PLUGINS", "1")
     strict = run("list")
     assert strict.exit_code == 2
-    assert "bad (bad 0.1): ImportError: no cuda here" in strict.stderr
+    assert "bad (bad 0.1) is not in use: ImportError: no cuda here" in strict.stderr

@@ -7,19 +7,10 @@ from pathlib import Path
 import pytest
 from fakes import backend, distribution, pack
 
+from lossdsl import plugins
 from lossdsl.backends.api import API
+from lossdsl.backends.hooks import HOOKS, OLDEST_HOOKS
 from lossdsl.plugins import DISABLED, PluginConflictError, PluginFailedError, discover
-
-
-@pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.syspath_prepend(tmp_path)
-    before = set(sys.modules)
-    yield tmp_path
-    for name in set(sys.modules) - before:
-        if getattr(sys.modules[name], "__file__", None) and str(tmp_path) in str(sys.modules[name].__file__):
-            del sys.modules[name]
-
 
 HOOK = "from lossdsl.backends.hooks import hookimpl\n\n@hookimpl\ndef lossdsl_backends():\n    "
 GOOD = backend("m", "good")
@@ -50,7 +41,12 @@ def test_a_plugin_adds_its_backend(site: Path):
         ("raise SystemExit(3)", "SystemExit: 3"),
         ("1 / 0", "ZeroDivisionError"),
         (HOOK + "raise OSError('gone')", "OSError: gone"),
+        ("import os; os.environ['HOME' * 99]", "KeyError"),
+        ("def f(): f()\nf()", "RecursionError"),
         (HOOK + "return 3", "returned int where a list"),
+        (HOOK + "return None", "lossdsl_backends returned None where a list"),
+        (HOOK + "return 'torch'", "returned str where a list"),
+        (HOOK.replace("backends():", "backends(config):") + "return []", "Argument(s) {'config'} are declared"),
         (HOOK + "return [3]", "returned int where BackendSpec"),
         (HOOK.replace("backends():", "backend():") + "return []", "unknown hook 'lossdsl_backend'"),
         ("x = 1", "none of the hooks"),
@@ -64,8 +60,24 @@ def test_a_broken_plugin_disables_only_itself(site: Path, text: str, reason: str
     [failure] = [failure for failure in registry.failures if failure.name == "bad"]
     assert failure.distribution == "bad 0.1"
     assert reason in failure.reason
-    with pytest.raises(PluginFailedError, match=r"bad \(bad 0\.1\)"):
+    with pytest.raises(PluginFailedError, match=r"bad \(bad 0\.1\) is not in use: "):
         discover({"LOSSDSL_STRICT_PLUGINS": "1"})
+    assert failure.problem.code == "E0701"
+    assert failure.source.text[slice(failure.span.start, failure.span.end)] == "bad = bad_plugin"
+
+
+def test_an_entry_point_that_leads_to_none(site: Path):
+    distribution(site, "bad", "0.1", "[lossdsl.plugins]\nbad = bad_plugin:nothing\n", bad_plugin="nothing = None")
+    [failure] = [failure for failure in discover({}).failures if failure.name == "bad"]
+    assert failure.reason == "its entry point leads to None"
+
+
+def test_a_plugin_that_fails_half_way_brings_nothing(site: Path):
+    text = backend("m", "half") + "\n@hookimpl\ndef lossdsl_losses():\n    raise RuntimeError('then this')\n"
+    distribution(site, "bad", "0.1", POINT.format(name="bad", module="bad_plugin"), bad_plugin=text)
+    registry = discover({})
+    assert "half" not in registry.backends
+    assert "RuntimeError: then this" in [failure.reason for failure in registry.failures]
 
 
 def test_interrupting_is_not_a_plugin_failure(site: Path):
@@ -90,6 +102,10 @@ def test_two_plugins_of_one_name_are_an_error_that_names_both(site: Path, one: s
         discover({})
     assert f"backend {other!r}" in str(raised.value)
     assert "from bolt 3.4 and from acme 1.2" in str(raised.value)
+    assert "LOSSDSL_DISABLE=bolt" in str(raised.value)
+    [conflict] = raised.value.conflicts
+    assert conflict.problem.code == "E0702"
+    assert conflict.origin.source.text.splitlines()[1] == "b = plug_b"
     assert one in discover({"LOSSDSL_DISABLE": "bolt"}).backends
     assert other in discover({"LOSSDSL_DISABLE": "a"}).backends
 
@@ -114,6 +130,58 @@ def test_backends_outside_the_api_window_are_refused(site: Path, api: int, age: 
     assert "fast" not in registry.backends
     [failure] = [failure for failure in registry.failures if failure.name == "a"]
     assert f"is for the {age} backend API {api}" in failure.reason
+    assert failure.problem.code == "E0704"
+    assert ("update lossdsl" if age == "newer" else "update the plugin") in failure.problem.fix
+
+
+@pytest.mark.parametrize(("version", "age"), [(HOOKS + 1, "newer"), (OLDEST_HOOKS - 1, "older")])
+def test_plugins_outside_the_window_of_the_hooks_are_refused(site: Path, version: int, age: str):
+    """Before anything else is asked of them: a hook that is new to us would be called a slip of the pen."""
+    text = f"lossdsl_api = {version}\n" + HOOK.replace("lossdsl_backends", "lossdsl_optimisers") + "return []"
+    distribution(site, "acme", "1.2", POINT.format(name="a", module="plug_a"), plug_a=text)
+    [failure] = [failure for failure in discover({}).failures if failure.name == "a"]
+    assert failure.reason == f"it is for the {age} hooks {version}; here it is {HOOKS}"
+    assert failure.problem.code == "E0704"
+
+
+def test_a_plugin_that_imports_what_lossdsl_has_not_is_for_another_version(site: Path):
+    text = "from lossdsl.backends.api import TileProgram"
+    distribution(site, "acme", "1.2", POINT.format(name="a", module="plug_a"), plug_a=text)
+    [failure] = [failure for failure in discover({}).failures if failure.name == "a"]
+    assert "cannot import name 'TileProgram'" in failure.reason
+    assert failure.problem.code == "E0704"
+
+
+@pytest.mark.parametrize("version", ["'1'", "1.0", "True"])
+def test_a_version_is_a_whole_number(site: Path, version: str):
+    text = f"lossdsl_api = {version}\n" + GOOD
+    distribution(site, "acme", "1.2", POINT.format(name="a", module="plug_a"), plug_a=text)
+    [failure] = [failure for failure in discover({}).failures if failure.name == "a"]
+    assert "no whole number" in failure.reason
+
+
+def test_one_plugin_under_two_names_is_one(site: Path):
+    """Within a distribution or from two."""
+    distribution(site, "acme", "1.2", "[lossdsl.plugins]\na = plug_a\nb = plug_a\n", plug_a=backend("m", "fast"))
+    distribution(site, "bolt", "3.4", POINT.format(name="c", module="plug_a"))
+    assert discover({}).backends["fast"].distribution == "acme 1.2"
+
+
+def test_the_same_conflict_whatever_the_order_on_disk(site: Path, monkeypatch: pytest.MonkeyPatch):
+    for name in ("zzz", "aaa", "mmm"):
+        distribution(site, name, "1", POINT.format(name=name, module=f"p_{name}"), **{f"p_{name}": backend("m", "x")})
+    said = []
+    for key in (str, lambda d: str(d.name)[::-1], lambda d: hash(d.name)):
+        found = sorted(plugins.distributions(), key=lambda d, key=key: key(d))
+        monkeypatch.setattr(plugins, "distributions", lambda found=found: iter(found))
+        with pytest.raises(PluginConflictError) as raised:
+            discover({})
+        said.append(str(raised.value))
+        monkeypatch.undo()
+        monkeypatch.syspath_prepend(site)
+    assert len(set(said)) == 1
+    assert [c.origin.owner for c in raised.value.conflicts] == ["mmm 1", "zzz 1"]
+    assert {c.holder for c in raised.value.conflicts} == {"aaa 1"}
 
 
 def test_what_a_plugin_prints_stays_out_of_our_output(site: Path, capsys: pytest.CaptureFixture[str]):
@@ -154,7 +222,9 @@ def test_a_broken_pack_disables_only_itself(site: Path, point: str, files: list[
     distribution(site, "acme-losses", "2.0", f"[lossdsl.losses]\n{point}\n")
     registry = discover({})
     assert not [name for name in registry.losses if name.startswith("acme/")]
-    assert [failure for failure in registry.failures if reason in failure.reason]
+    [failure] = [failure for failure in registry.failures if reason in failure.reason]
+    assert failure.problem.code == "E0703"
+    assert "acme-losses" in failure.problem.fix
 
 
 def test_two_packs_of_one_name_are_an_error(site: Path):
@@ -164,6 +234,20 @@ def test_two_packs_of_one_name_are_an_error(site: Path):
     distribution(site, "other", "0.3", "[lossdsl.losses]\nmy_own = other_losses\n")
     with pytest.raises(PluginConflictError, match=r"from other 0\.3 and from acme-losses 2\.0"):
         discover({"LOSSDSL_DISABLE": ""})
+    assert "my-own/a" in discover({"LOSSDSL_DISABLE": "other"}).losses
+
+
+@pytest.mark.parametrize("name", ["std", "STD"])
+def test_a_pack_cannot_take_the_place_of_std(site: Path, name: str):
+    pack(site, "acme_losses", focal="loss focal")
+    distribution(site, "acme-losses", "2.0", f"[lossdsl.losses]\n{name} = acme_losses\n")
+    if name == "STD":  # no pack's name to begin with
+        registry = discover({})
+        assert registry.losses["std/focal"].distribution.startswith("lossdsl ")
+        assert [failure for failure in registry.failures if "is not a pack's name" in failure.reason]
+        return
+    with pytest.raises(PluginConflictError, match=r"pack 'std' comes from acme-losses 2\.0 and from lossdsl "):
+        discover({})
 
 
 def test_discovery_is_the_same_every_time(site: Path):
