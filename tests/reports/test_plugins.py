@@ -164,7 +164,8 @@ def test_huber_and_smooth_l1_differ_by_a_factor(
     quadratic: str, reference: torch.nn.Module, expected: list[float]
 ) -> None:
     linear = "k * (d - k / 2)" if "(2" not in quadratic else "d - k / 2"
-    text = f"loss bend\ninput x[N], y[N]\nparam k = 2 in (0, inf)\nd = abs(x - y)\nreturn if d < k then {quadratic} else {linear}\n"
+    result = f"if d < k then {quadratic} else {linear}"
+    text = f"loss bend\ninput x[N], y[N]\nparam k = 2 in (0, inf)\nd = abs(x - y)\nreturn {result}\n"
     bend = lossdsl.loss(lossdsl.loads(text), backend="torch", reduction="none")
     x, y = torch.tensor([1.0, 3.0], dtype=torch.float64), torch.zeros(2, dtype=torch.float64)
     assert bend(x, y).tolist() == pytest.approx(expected, abs=1e-15)
