@@ -37,10 +37,13 @@ $(INSTALLED): requirements-dev.txt pyproject.toml $(PLUGIN_PROJECTS)
 test: $(INSTALLED) ## the suite: under 10 minutes from empty caches, under 4 from warm ones
 	@echo "==> Running the tests, two at a time"
 	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest -n 2 $(ARGS)
+	@echo "==> Running the Triton kernels in its interpreter"
+	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TRITON_INTERPRET=1 $(BIN)/python -m pytest -n 2 tests/triton
 
 test-all: $(INSTALLED) ## the suite with full products where `make test` draws a sample
 	@echo "==> Running the tests with full products, two at a time (long)"
 	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} LOSSDSL_FULL_TESTS=1 $(BIN)/python -m pytest -n 2 $(ARGS)
+	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} LOSSDSL_FULL_TESTS=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -n 2 tests/triton
 
 lint: $(INSTALLED) ## ruff, formatting, mypy, the import contract, and the format of .loss files
 	@echo "==> ruff"

@@ -43,6 +43,7 @@ BUDGETS = {
     "std": 300,
     "syntax": 150,
     "testing": 60,
+    "triton": 200,
 }
 
 FULL = os.environ.get("LOSSDSL_FULL_TESTS") == "1"

@@ -2,112 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from fractions import Fraction
-from typing import Any
+from dataclasses import replace
 
-from lossdsl.backends.api import Buffer, KernelProgram, Let, Load, Operand, Stmt, Store, Value
+from lossdsl.backends.formula import formula
 from lossdsl.backends.torch.printer import Function, Printer
 from lossdsl.backends.torch.ssa import flatten
-from lossdsl.plan.schedule import dtype_of
-from lossdsl.primitives.kinds import result_kind
 from lossdsl.registry import Registry
 from lossdsl.source.diagnostic import InternalError
-
-_NAMES = ("x", "y", "z", "w")
 
 
 def print_helper(name: str, registry: Registry) -> Function:
     """The function `_NAME`; InternalError if the primitive has neither a spelling nor an expansion."""
-    record = registry.primitives.get(name.removeprefix("_"))
-    if record is None or record.expand is None:
-        raise InternalError(f"the torch backend cannot print the primitive {name.removeprefix('_')}")
-    tape = _Tape(registry)
-    arguments = _NAMES[: record.arity]
-    buffers = [Buffer(a, (), dtype_of(record.argument_kind), "in") for a in arguments]
-    operands = []
-    for b in buffers:
-        value = Value(f"{b.name}_1", (), b.dtype)
-        tape.body.append(Load(value, b.name, ()))
-        operands.append(_Symbol(tape, value.name, b.dtype))
-    result = tape.symbol(record.expand(tape, *operands))
-    out = Buffer("result", (), dtype_of(result.kind), "out")
-    body = (*tape.body, Store("result", (), result.operand))
-    printer = Printer(flatten(KernelProgram(name, (), (*buffers, out), body)), registry, None)
+    primitive = name.removeprefix("_")
+    program = formula(primitive, registry)
+    if program is None:
+        raise InternalError(f"the torch backend cannot print the primitive {primitive}")
+    printer = Printer(flatten(replace(program, name=name)), registry, None)
     printer.is_helper = True
     return printer.function()
-
-
-class _Symbol:
-    """An operand of a formula: applying operations to it writes statements."""
-
-    def __init__(self, tape: _Tape, operand: Operand, kind: str) -> None:
-        self.tape = tape
-        self.operand = operand
-        self.kind = kind
-
-    def __add__(self, other: Any) -> _Symbol:
-        return self.tape.apply("add", self, other)
-
-    def __radd__(self, other: Any) -> _Symbol:
-        return self.tape.apply("add", other, self)
-
-    def __sub__(self, other: Any) -> _Symbol:
-        return self.tape.apply("sub", self, other)
-
-    def __rsub__(self, other: Any) -> _Symbol:
-        return self.tape.apply("sub", other, self)
-
-    def __mul__(self, other: Any) -> _Symbol:
-        return self.tape.apply("mul", self, other)
-
-    def __rmul__(self, other: Any) -> _Symbol:
-        return self.tape.apply("mul", other, self)
-
-    def __truediv__(self, other: Any) -> _Symbol:
-        return self.tape.apply("div", self, other)
-
-    def __rtruediv__(self, other: Any) -> _Symbol:
-        return self.tape.apply("div", other, self)
-
-    def __pow__(self, other: Any) -> _Symbol:
-        return self.tape.apply("pow", self, other)
-
-    def __neg__(self) -> _Symbol:
-        return self.tape.apply("neg", self)
-
-
-class _Tape:
-    """The namespace that a formula is called with; `body` are the statements written."""
-
-    def __init__(self, registry: Registry) -> None:
-        self.registry = registry
-        self.body: list[Stmt] = []
-        self.count = 0
-
-    def symbol(self, x: Any) -> _Symbol:
-        if isinstance(x, _Symbol):
-            return x
-        if isinstance(x, bool):
-            return _Symbol(self, x, "bool")
-        if isinstance(x, int):
-            return _Symbol(self, Fraction(x), "int")
-        return _Symbol(self, x, "real")
-
-    def apply(self, op: str, *args: Any) -> _Symbol:
-        symbols = [self.symbol(a) for a in args]
-        kind = result_kind(self.registry.primitives[op], [s.kind for s in symbols])
-        self.count += 1
-        value = Value(f"t_{self.count}", (), dtype_of(kind))
-        self.body.append(Let(value, op, tuple(s.operand for s in symbols)))
-        return _Symbol(self, value.name, kind)
-
-    def __getattr__(self, op: str) -> Callable[..., _Symbol]:
-        name = op.rstrip("_")
-        if name not in self.registry.primitives:
-            raise AttributeError(op)
-
-        def build(*args: Any) -> _Symbol:
-            return self.apply(name, *args)
-
-        return build

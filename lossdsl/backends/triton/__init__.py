@@ -1,0 +1,1 @@
+"""The Triton backend: fused kernels for CUDA and ROCm devices."""

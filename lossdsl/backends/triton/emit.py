@@ -1,0 +1,71 @@
+"""What the core asks of a backend: can it be used here, and the Python text of a plan's programs."""
+
+from __future__ import annotations
+
+from lossdsl.backends.api import Availability, Emitted, Let, Plan
+from lossdsl.backends.triton.expanded import helpers
+from lossdsl.backends.triton.host import function
+from lossdsl.backends.triton.kernel import statements
+from lossdsl.backends.triton.stages import stages_of
+from lossdsl.primitives.scan import load_primitives
+from lossdsl.registry import Registry
+
+RUNTIME = ("lossdsl.backends.triton.device", "lossdsl.backends.triton.launch")
+
+
+def probe() -> Availability:
+    """Whether Triton can be imported, and what its kernels would run on. Without a device modules can be made (and
+    compiled for one, `lossdsl inspect`), but not called."""
+    try:
+        import torch
+        import triton
+    except ImportError as error:
+        return Availability(False, f"Triton cannot be imported: {error}")
+    from lossdsl.backends.triton.launch import interpreted
+
+    where = "the interpreter" if interpreted() else "no device: modules are made, but can't be called"
+    if not interpreted() and torch.cuda.is_available():
+        where = torch.cuda.get_device_name()
+    return Availability(True, device=f"triton {triton.__version__} ({where})")
+
+
+def emit(plan: Plan, registry: Registry | None = None) -> Emitted:
+    """Functions that launch the plan's programs as Triton kernels; NotSupportedError for what is no row-wise loss.
+
+    `registry` has the primitives of plugins, which are printed from their records.
+    """
+    if registry is None:
+        registry = Registry(load_primitives(), {})
+    programs = [(p, stages_of(p)) for p in plan.programs]
+    ops = [s.op for _, stages in programs for stage in stages for s in statements(stage) if isinstance(s, Let)]
+    made = helpers(dict.fromkeys(ops), registry)
+    texts = [*made.values(), *(function(p, stages) for p, stages in programs)]
+    text = "\n\n".join(t.rstrip("\n") + "\n" for t in texts)
+    return Emitted(
+        ("import torch", "import triton", "import triton.language as tl", "from torch import Tensor", *imports(text)),
+        text,
+        RUNTIME,
+    )
+
+
+def imports(text: str) -> list[str]:
+    """The import lines for what a text uses of the run time."""
+    import ast
+
+    used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    lines = []
+    for module in RUNTIME:
+        names = sorted(used & defined(module))
+        if names:
+            lines.append(f"from {module} import {', '.join(names)}")
+    return lines
+
+
+def defined(module: str) -> set[str]:
+    """The public names of a module of the run time, from its text."""
+    import ast
+    from importlib.resources import files
+
+    package, _, name = module.rpartition(".")
+    tree = ast.parse((files(package) / f"{name}.py").read_text(encoding="utf-8"))
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}

@@ -1,0 +1,111 @@
+"""The Python function of a program: it makes the results, launches the stages, and sums what spans all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lossdsl.backends.api import Buffer, KernelProgram, NotSupportedError, free_axes, size_argument
+from lossdsl.backends.triton.kernel import kernels, size, sizes, stops, tile_axis, width
+from lossdsl.backends.triton.layout import wrapped
+from lossdsl.backends.triton.sharing import shared, tiles
+from lossdsl.backends.triton.spell import identifier
+from lossdsl.backends.triton.stages import Stage
+
+DTYPES = {"int": "torch.int64", "bool": "torch.bool"}
+
+
+def function(program: KernelProgram, stages: Sequence[Stage]) -> str:
+    """The text of a program's kernels, of how they are launched, and of the function that the module offers."""
+    kind = program.name.rpartition(".")[2]
+    ins = [b for b in program.buffers if b.role in ("in", "param")]
+    outs = [b for b in program.buffers if b.role == "out"]
+    if not any(b.role == "in" for b in ins):
+        raise NotSupportedError(f"{kind}, which takes no tensor")
+    parts = [text for stage in stages for text in (*kernels(stage), launch(stage)) if text]
+    found: dict[str, str] = {}
+    for b in ins:
+        for d, axis in enumerate(b.axes):
+            found.setdefault(axis, f"{identifier(b.name)}.shape[{d}]")
+    loose = free_axes(program)
+    for axis in program.axes:
+        base = axis.rstrip("'")
+        same = next((v for a, v in found.items() if a.rstrip("'") == base), None)
+        found.setdefault(axis, size_argument(base) if same is None else same)
+    signature = [f"{identifier(b.name)}: Tensor" for b in ins]
+    signature += (["*"] if loose else []) + [f"{size_argument(a)}: int" for a in loose]
+    lines = wrapped(f"def {kind}(", signature, ") -> tuple[Tensor, ...]:")
+    lines += wrapped("    device = device_of(", [identifier(b.name) for b in ins if b.role == "in"], ")")
+    reals = [identifier(b.name) for b in ins if b.role == "in" and b.dtype == "real"]
+    lines += wrapped("    real = arithmetic_of(", reals, ")")
+    lines += [f"    {size(axis)} = {text}" for axis, text in found.items() if axis in program.axes]
+    made = {b.name for b in (*ins, *outs)}
+    for b in outs:
+        lines += _new(b, like(program, b))
+    for stage in stages:
+        for b in stage.buffers:
+            if b.name not in made:
+                made.add(b.name)
+                lines += _new(b, None)
+        lines += wrapped(f"    {stage.name.upper()}.run(", _given(stage), ")")
+        for total in stage.totals:
+            dims = ", ".join(str(i) for i in range(len(total.axes)))
+            dims = f"({dims},)" if len(total.axes) == 1 else f"({dims})"
+            name = identifier(f"{total.value.name}@sum")
+            lines.append(f"    {name} = {identifier(total.part.name)}.sum({dims}, dtype=torch.float64)")
+            made.add(f"{total.value.name}@sum")
+    results = [identifier(b.name) for b in outs]
+    lines += wrapped("    return ", [f"({results[0]},)"] if len(results) == 1 else results, "")
+    parts.append("\n".join(lines) + "\n")
+    return "\n\n".join(part.rstrip("\n") + "\n" for part in parts)
+
+
+def like(program: KernelProgram, b: Buffer) -> str | None:
+    """The argument whose dtype a result has, being a cotangent of it."""
+    for head in ("grad_", "second_"):
+        name = b.name.removeprefix(head)
+        source = next((x for x in program.buffers if x.name == name and x.role == "in"), None)
+        if name != b.name and source is not None and b.dtype == source.dtype == "real" and b.axes == source.axes:
+            return name
+    return None
+
+
+def _new(b: Buffer, like_name: str | None) -> list[str]:
+    """A tensor of the call's own."""
+    shape = ", ".join(size(a) for a in b.axes) + ("," if len(b.axes) == 1 else "")
+    dtype = f"{identifier(like_name)}.dtype" if like_name else DTYPES.get(b.dtype, "real")
+    return wrapped(f"    {identifier(b.name)} = torch.empty(", [f"({shape})", f"dtype={dtype}", "device=device"], ")")
+
+
+def _given(stage: Stage) -> list[str]:
+    numbers = [size(a) for a in sizes(stage)]
+    tensors = [identifier(b.name) for b in stage.buffers]
+    return ["device", "real", f"[{', '.join(numbers)}]", f"[{', '.join(tensors)}]"]
+
+
+def launch(stage: Stage) -> str:
+    """The constant that launches a stage."""
+    tensors = []
+    for b in stage.buffers:
+        tile = tile_axis(stage, b)
+        place = b.axes.index(tile) if tile is not None else None
+        tensors.append(f"({_names(b.axes)}, {place})")
+    second = f"_{stage.name}_blocks" if stage.sweeps else "None"
+    whole = shared(stage, on_chip=True)
+    parts = shared(stage, on_chip=False)
+    items = [
+        f"_{stage.name}_rows",
+        second,
+        f"rows={_names(stage.rows)}",
+        f"sweeps={_names(stage.axes)}",
+        f"sizes={_names(sizes(stage))}",
+        f"tensors=[{', '.join(tensors)}]",
+        f"tiles=({tiles(whole)}, {tiles(parts)})",
+        f"parts={width(parts)}",
+        f"stops={list(stops(parts))}",
+    ]
+    return "\n".join(wrapped(f"{stage.name.upper()} = Launch(", items, ")"))
+
+
+def _names(axes: Sequence[str]) -> str:
+    inside = ", ".join(f'"{a}"' for a in axes)
+    return f"({inside},)" if len(axes) == 1 else f"({inside})"

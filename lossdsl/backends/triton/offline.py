@@ -1,0 +1,294 @@
+"""Compiling a loss' kernels for a device that isn't there, and reading what the compiler has made of them.
+
+Nothing here needs a GPU: Triton's package brings the assembler and disassembler of NVIDIA's devices, and LLVM prints
+the text of AMD's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from lossdsl.backends.api import Buffer, KernelProgram, Plan
+from lossdsl.backends.triton.emit import emit
+from lossdsl.backends.triton.host import like
+from lossdsl.backends.triton.kernel import sizes, tile_axis
+from lossdsl.backends.triton.launch import ALL, Device, Shape, power_of_2, shape_of
+from lossdsl.backends.triton.sharing import shared, tiles
+from lossdsl.backends.triton.spell import identifier
+from lossdsl.backends.triton.stages import Stage, Sweep, stages_of
+from lossdsl.registry import Registry
+
+TARGETS = ("sm_80", "sm_90", "sm_100", "gfx942", "gfx950")
+TYPES = {"float32": "fp32", "float64": "fp64", "bfloat16": "bf16", "float16": "fp16"}
+BYTES = {"fp32": 4, "fp64": 8, "bf16": 2, "fp16": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What one compiled kernel is made of.
+
+    registers, spilled, shared   a thread's registers; bytes of local memory that it spills to; bytes of shared memory
+    instructions                 of the program's text, with unrolled ones counted
+    loads, stores                global accesses by their width in bits
+    exps                         exponentials an entry of a row, from the text
+    """
+
+    kernel: str
+    shape: Shape
+    registers: int
+    spilled: int
+    shared: int
+    instructions: int
+    loads: dict[int, int]
+    stores: dict[int, int]
+    exps: int
+
+
+def target_of(name: str) -> tuple[Any, Device]:
+    """The compiler's target, and what the choice of a kernel's shape depends on; ValueError for an unknown name."""
+    from triton.backends.compiler import GPUTarget
+
+    if found := re.fullmatch(r"sm_?(\d+)a?", name):
+        return GPUTarget("cuda", int(found[1]), 32), Device(32, 132)
+    if name.startswith("gfx"):
+        return GPUTarget("hip", name, 64), Device(64, 304)
+    raise ValueError(f"{name!r} is no target: they are named like {', '.join(TARGETS)}")
+
+
+def module_of(plan: Plan, registry: Registry) -> ModuleType:
+    """The kernels of a plan, imported from a file as a user's would be."""
+    emitted = emit(plan, registry)
+    text = "\n".join(["from __future__ import annotations", *emitted.imports, "", "", emitted.functions])
+    name = "lossdsl_inspected_" + hashlib.sha256(text.encode()).hexdigest()[:16]
+    if name in sys.modules:
+        return sys.modules[name]
+    path = Path(tempfile.mkdtemp(prefix="lossdsl-")) / f"{name}.py"
+    path.write_text(text, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def shapes(
+    stage: Stage, wide: bool, device: Device, lengths: Sequence[int] | None = None
+) -> tuple[tuple[Shape, int], ...]:
+    """Every shape that the heuristic can choose for a stage, with a length of row for which it does; for these lengths
+    alone if any are given."""
+    counts = tiles(shared(stage, on_chip=True)), tiles(shared(stage, on_chip=False))
+    found: dict[tuple[Shape, int], int] = {}
+    if not stage.sweeps:
+        return ((shape_of(1, 0, counts, wide, device), 0),)
+    for length in lengths or [2**k for k in range(1, 19)]:
+        for rows in (1, 10**6):
+            shape = shape_of(rows, length, counts, wide, device)
+            block = power_of_2(length) if shape.kind == "rows" else 0
+            found.setdefault((shape, block), length)
+    return tuple((shape, length) for (shape, _), length in found.items())
+
+
+def launches(stage: Stage, shape: Shape) -> list[tuple[int, int]]:
+    """The sweeps that each launch runs, first and last."""
+    if shape.kind == "rows" or shape.splits == 1:
+        return [(0, ALL)]
+    sweeps = [s for s in shared(stage, on_chip=False) if isinstance(s, Sweep)]
+    ends = [i for i, s in enumerate(sweeps) if s.reductions]
+    starts = [0, *(i + 1 for i in ends)]
+    return [*zip(starts, ends, strict=False), (starts[-1], ALL)]
+
+
+def inspected(
+    plan: Plan,
+    registry: Registry,
+    target: str,
+    dtype: str = "bfloat16",
+    lengths: Sequence[int] | None = None,
+    aligned: bool = True,
+) -> Iterator[Machine]:
+    """Compile every kernel of a plan for a target, in each shape that the heuristic chooses for these lengths of rows
+    (all shapes without), and read the machine code. `aligned`: rows start at multiples of 16 bytes."""
+    to, device = target_of(target)
+    module = module_of(plan, registry)
+    for program in plan.programs:
+        for stage in stages_of(program):
+            for shape, length in shapes(stage, dtype == "float64", device, lengths):
+                for first, last in launches(stage, shape):
+                    yield compiled(module, program, stage, shape, length, (first, last), to, dtype, aligned)
+
+
+def _type(program: KernelProgram, b: Buffer, real: str, half: str) -> str:
+    if b.role == "param" and not b.axes:
+        return ("*fp64" if real == "fp64" else "fp32") if b.dtype == "real" else "i32"
+    if b.dtype != "real":
+        return {"int": "*i64", "bool": "*i1"}[b.dtype]
+    if b.name.endswith("@sum"):
+        return "*fp64"
+    given = b.role == "in" and not b.name.startswith("seed_rows")
+    return f"*{half}" if given or (b.role == "out" and like(program, b)) else f"*{real}"
+
+
+def compiled(
+    module: ModuleType,
+    program: KernelProgram,
+    stage: Stage,
+    shape: Shape,
+    length: int,
+    sweeps: tuple[int, int],
+    target: Any,
+    dtype: str,
+    aligned: bool,
+) -> Machine:
+    """Compile one kernel of a stage for tensors that lie plainly."""
+    import triton
+    import triton.language as tl
+    from triton.compiler import ASTSource
+
+    half = TYPES[dtype]
+    real = "fp64" if half == "fp64" else "fp32"
+    function = getattr(module, f"_{stage.name}_{shape.kind}")
+    kinds: dict[str, str] = {}
+    constants: dict[str, Any] = {}
+    wide: list[str] = []
+    for b in stage.buffers:
+        name = identifier(b.name)
+        kinds[name] = _type(program, b, real, half)
+        if kinds[name].startswith("*"):
+            wide.append(name)
+        tile = tile_axis(stage, b)
+        run = 1 if tile is None or not aligned else 16 // BYTES.get(kinds[name][1:], 8)
+        for axis in b.axes:
+            stride = f"{name}_{identifier(axis)}"
+            kinds[stride] = "i32"
+            if axis == b.axes[-1]:
+                constants[stride] = 1
+        if tile is not None:
+            constants[f"U_{name}"] = run
+    for axis in sizes(stage):
+        kinds[f"n_{identifier(axis)}"] = "i32"
+    constants["REAL"] = tl.float64 if real == "fp64" else tl.float32
+    constants["R"] = shape.rows if shape.kind == "rows" else 1
+    for axis in stage.axes:
+        block = max(power_of_2(length), 2) if shape.kind == "rows" else shape.block
+        constants[f"B_{identifier(axis)}"] = block
+        if shape.kind == "rows":
+            constants[f"EVEN_{identifier(axis)}"] = aligned
+    if shape.kind == "blocks":
+        kinds |= {"part": "*fp64", "splits": "i32"}
+        wide.append("part")
+        constants |= {"FIRST": sweeps[0], "LAST": sweeps[1], "P": max(power_of_2(shape.splits), 2)}
+        if shape.splits == 1:
+            constants["splits"] = 1
+    names = function.arg_names
+    signature = {n: "constexpr" if n in constants else kinds[n] for n in names}
+    attrs = {(names.index(n),): [["tt.divisibility", 16]] for n in wide if n not in constants}
+    source = ASTSource(function, signature, {(names.index(n),): v for n, v in constants.items()}, attrs)
+    options = {"num_warps": shape.warps, "enable_fp_fusion": False}
+    made = triton.compile(source, target=target, options=options)
+    entries = 1 if not length else constants["R"] * max(block for n, block in constants.items() if n.startswith("B_"))
+    entries = max(1, entries // (shape.warps * target.warp_size))
+    passes = 1 if shape.kind == "rows" else 2
+    label = stage.name if sweeps == (0, ALL) else f"{stage.name} {sweeps[0]}-{'' if sweeps[1] == ALL else sweeps[1]}"
+    read = nvidia if target.backend == "cuda" else amd
+    return read(f"{label} {shape.kind}", shape, made, entries * passes)
+
+
+def nvidia(kernel: str, shape: Shape, made: Any, entries: int) -> Machine:
+    """Read a cubin through cuobjdump and nvdisasm."""
+    from triton import knobs
+
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(made.asm["cubin"])
+        file.flush()
+        usage = subprocess.run(
+            [knobs.nvidia.cuobjdump.path, "-res-usage", file.name], capture_output=True, text=True, check=True
+        ).stdout
+        text = subprocess.run(
+            [knobs.nvidia.nvdisasm.path, "-c", file.name], capture_output=True, text=True, check=True
+        ).stdout
+    numbers = {k: int(v) for k, v in re.findall(r"(REG|STACK|SHARED|LOCAL):(\d+)", usage)}
+    lines = [m[1] for m in re.finditer(r"^\s+/\*[0-9a-f]{4,}\*/\s+(.*?);", text, re.M)]
+    plain = [re.sub(r"^@!?U?P\d+\s+", "", line) for line in lines]
+    ops = [line.split()[0] for line in plain if line]
+    spills = sum(4 * _words(op) for op in ops if op.startswith(("STL", "LDL")))
+    return Machine(
+        kernel,
+        shape,
+        numbers.get("REG", 0),
+        max(spills, numbers.get("LOCAL", 0)),
+        int(made.metadata.shared),
+        len([op for op in ops if op != "NOP"]),
+        _widths(op for op in ops if op.startswith("LDG")),
+        _widths(op for op in ops if op.startswith("STG")),
+        sum(op.startswith("MUFU.EX2") for op in ops) // entries,
+    )
+
+
+def _words(op: str) -> int:
+    return int(found[1]) // 32 if (found := re.search(r"\.(64|128)", op)) else 1
+
+
+def _widths(ops: Iterator[str]) -> dict[int, int]:
+    found: Counter[int] = Counter()
+    for op in ops:
+        parts = op.split(".")
+        width = next((int(p) for p in parts if p in ("64", "128", "256")), 32)
+        if any(p in ("U8", "S8") for p in parts):
+            width = 8
+        elif any(p in ("U16", "S16") for p in parts):
+            width = 16
+        found[width] += 1
+    return dict(sorted(found.items()))
+
+
+def amd(kernel: str, shape: Shape, made: Any, entries: int) -> Machine:
+    """Read the text of an AMD kernel."""
+    text = made.asm["amdgcn"]
+    number = {
+        k: int(v) for k, v in re.findall(r"^\s+\.(vgpr_count|vgpr_spill_count|sgpr_spill_count):\s+(\d+)", text, re.M)
+    }
+    ops = re.findall(r"^\s+([a-z]+_[a-z0-9_]+)\s", text.partition(".section")[0] or text, re.M)
+    sizes_of = {
+        "dwordx4": 128,
+        "dwordx3": 96,
+        "dwordx2": 64,
+        "dword": 32,
+        "ushort": 16,
+        "short": 16,
+        "ubyte": 8,
+        "byte": 8,
+    }
+
+    def widths(kind: str) -> dict[int, int]:
+        found: Counter[int] = Counter()
+        for op in ops:
+            m = re.match(rf"(?:global|buffer|flat)_{kind}_(\w+)", op)
+            if m:
+                word = m[1].removesuffix("_d16_hi").removesuffix("_d16")
+                found[next((w for name, w in sizes_of.items() if word.startswith(name)), 16)] += 1
+        return dict(sorted(found.items()))
+
+    return Machine(
+        kernel,
+        shape,
+        number.get("vgpr_count", 0),
+        4 * (number.get("vgpr_spill_count", 0)),
+        int(made.metadata.shared),
+        len([op for op in ops if op != "s_nop"]),
+        widths("load"),
+        widths("store"),
+        sum(op.startswith("v_exp_f32") for op in ops) // entries,
+    )

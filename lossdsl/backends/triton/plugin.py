@@ -1,0 +1,24 @@
+"""The Triton backend's hook: first under "auto" for tensors on a GPU."""
+
+from __future__ import annotations
+
+from lossdsl.backends.api import API, BackendSpec
+from lossdsl.backends.hooks import hookimpl
+
+
+@hookimpl
+def lossdsl_backends() -> list[BackendSpec]:
+    """The one record of this folder."""
+    module = "lossdsl.backends.triton.emit"
+    return [
+        BackendSpec(
+            name="triton",
+            api=API,
+            emit=f"{module}:emit",
+            probe=f"{module}:probe",
+            devices=("cuda",),
+            priority=10,
+            doc="one fused kernel a direction on CUDA and ROCm devices",
+            one_visit=True,
+        )
+    ]
