@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="A list of records for programs, one a file.")
 @click.option("--format", "form", type=click.Choice(["terminal", "github"]), default="terminal", show_default=True)
 @click.option("--strict", is_flag=True, help="Warnings too make a file wrong.")
+@click.option("--claims", is_flag=True, help="Say of each claim what became of it, and how.")
 @click.option("--prove", is_flag=True, help="Let sympy prove the derived gradient too: up to 20 s a file.")
-def command(files: tuple[str, ...], syntax: bool, as_json: bool, form: Format, strict: bool, prove: bool) -> None:
+def command(
+    files: tuple[str, ...], syntax: bool, as_json: bool, form: Format, strict: bool, claims: bool, prove: bool
+) -> None:
     """Check FILES (paths, names of losses, or `-`) and run their examples.
 
     Exits with 1 if a file is wrong. Every error of a file is reported in one run.
@@ -46,6 +49,8 @@ def command(files: tuple[str, ...], syntax: bool, as_json: bool, form: Format, s
         else:
             show(source, diagnostics, form)
             click.echo(_in_words(source, record, diagnostics))
+            for claim in record.get("claims", ()) if claims else ():
+                click.echo(f"  {claim['claim']}: {claim['text']}")
     if as_json:
         click.echo(json.dumps(records, indent=2, ensure_ascii=False))
     if not all(record["ok"] for record in records):
@@ -86,7 +91,8 @@ def _whole(source: Source, registry: Registry, prove: bool) -> tuple[dict[str, A
         record["gradient"] = _proof(made.checked, registry)
     record["examples"] = [{"expected": r.expected, "got": r.got, "ok": r.ok} for r in results]
     record["claims"] = [
-        {"claim": v.claim, "status": v.status, "detail": v.detail, "points": v.points, "digits": v.digits}
+        {"claim": v.claim, "status": v.status, "detail": v.detail}
+        | {"points": v.points, "digits": v.digits, "seed": v.seed, "text": str(v)}
         for v in verdicts
     ]
     problems = [*(r.problem for r in results), *(v.problem for v in verdicts)]

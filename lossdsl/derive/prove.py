@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -24,6 +26,7 @@ from lossdsl.source.diagnostic import InternalError
 
 POINTS = 3
 TIMEOUT = 20.0  # seconds
+LOADING = 10.0  # more for a child's start
 MEMORY = 3 * 2**30  # bytes of address space
 
 
@@ -77,9 +80,8 @@ def prove_graph(
     }
     # -P: a file of the working directory that is called sympy.py is not what is meant.
     command = [sys.executable, "-P", "-m", "lossdsl.derive.prove"]
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, text=True
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=_environment(), text=True
     ) as child:
         try:
             out, err = child.communicate(json.dumps(request), timeout)
@@ -92,6 +94,58 @@ def prove_graph(
     if child.returncode not in (0, -9) and "MemoryError" not in err:  # -9: killed by this clock or by the system
         raise InternalError(f"the proof of {graph.name} failed:\n{err[-2000:]}")
     return Proof("timeout")
+
+
+def settle(claims: Sequence[Mapping[str, Any]], timeout: float = TIMEOUT, memory: int = MEMORY) -> list[bool]:
+    """Whether sympy shows each claim (requests of `derive/claims/by_algebra.py`), each within `timeout` seconds.
+
+    One child takes them in turn; where it is too slow or runs out of memory, another goes on with the next.
+    """
+    found: list[bool] = []
+    while len(found) < len(claims):
+        for answer in _answers(claims[len(found) :], timeout, memory):
+            found.append(answer)
+    return found
+
+
+def _answers(claims: Sequence[Mapping[str, Any]], timeout: float, memory: int) -> Iterator[bool]:
+    """Answers up to the first that doesn't come in time, which is no."""
+    lines: queue.Queue[str] = queue.Queue()
+    command = [sys.executable, "-P", "-m", "lossdsl.derive.prove"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=_environment(), text=True
+    ) as child:
+        assert child.stdin is not None
+        assert child.stderr is not None
+        threading.Thread(target=_read, args=(child.stdout, lines), daemon=True).start()
+        try:
+            child.stdin.write(json.dumps({"claims": list(claims), "memory": memory}))
+            child.stdin.close()
+            for i in range(len(claims)):
+                line = lines.get(timeout=timeout + (LOADING if i == 0 else 0))
+                if not line:
+                    break
+                yield json.loads(line)["shown"]
+            else:
+                return
+        except (queue.Empty, BrokenPipeError):
+            pass
+        child.kill()
+        error = child.stderr.read()
+        if "Error" in error and "MemoryError" not in error:
+            raise InternalError(f"a proof failed:\n{error[-2000:]}")
+        yield False
+
+
+def _read(stream: Any, lines: queue.Queue[str]) -> None:
+    """Hands on line by line what comes; an empty one at the end."""
+    for line in stream:
+        lines.put(line)
+    lines.put("")
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
 # --- the child --------------------------------------------------------------------------------------------------
@@ -130,10 +184,14 @@ def prove(request: dict[str, Any]) -> Iterator[Proof]:
 
 def main() -> int:
     """Reads a request from the input, and writes proofs."""
-    import lossdsl.derive.symbolic.compare  # noqa: F401  loaded before the limit: what fails later is the proof
+    from lossdsl.derive.symbolic.claims import answers
 
     request = json.load(sys.stdin)
     _limit(request["memory"])
+    if "claims" in request:
+        for shown in answers(request["claims"], base_registry()):
+            print(json.dumps({"shown": shown}), flush=True)
+        return 0
     for proof in prove(request):
         print(json.dumps(asdict(proof)), flush=True)
     return 0

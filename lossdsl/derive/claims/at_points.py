@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from lossdsl.check.types import base_axis
+from lossdsl.derive.claims.everywhere import prob_sums
+from lossdsl.derive.claims.setting import Subject
+from lossdsl.derive.claims.verdict import Found
 from lossdsl.derive.points import probabilities, random_leaves, sizes_for
+from lossdsl.ir.builder import Builder
 from lossdsl.ir.graph import Graph, Leaf
 from lossdsl.ir.interpret import evaluate
 from lossdsl.registry import Registry
@@ -17,11 +23,14 @@ Leaves = dict[str, Any]
 POINTS = 24
 DIGITS = 40
 TOLERANCE = 1e-40
+SEED = 0
+SECONDS = 3.0  # for the points of one claim; at least one is tried
+Fails = Callable[[Any, Any], bool]  # of a value and the size of what it is made of
 SIZES = ({"N": 1}, {"N": 2}, {"N": 3})
 CLASSES = (2, 3, 5)
 
 
-def draws(graph: Graph, sums: Mapping[str, str], seed: int = 0) -> Iterator[tuple[dict[str, int], Leaves]]:
+def draws(graph: Graph, sums: Mapping[str, str], seed: int = SEED) -> Iterator[tuple[dict[str, int], Leaves]]:
     """Sizes and leaves: two classes and whole numbers to begin with, so that a counterexample is a small one.
 
     `sums` names the leaves that are probabilities, each with the axis over which they sum to 1.
@@ -81,11 +90,106 @@ def values(
     return np.broadcast_to(np.asarray(found, dtype=object).reshape(shape), [sizes[a] for a in axes])
 
 
-def first_failure(difference: Any, fails: Callable[[Any], bool]) -> tuple[int, ...] | None:
-    for place in np.ndindex(np.shape(difference)):
-        if fails(difference[place]):
-            return place
-    return None
+def differs(d: Any, size: Any, slack: float = TOLERANCE) -> bool:
+    return bool(abs(d) > slack * (1 + size))
+
+
+def negative(d: Any, size: Any) -> bool:
+    return bool(d < -TOLERANCE * (1 + size))
+
+
+def tried(
+    about: Subject,
+    b: Builder,
+    node: int,
+    fails: Fails,
+    scale: int | None = None,
+    first: Sequence[tuple[Mapping[str, int], Leaves]] = (),
+) -> Found:
+    """Whether a node passes at every point, `first` the given ones; a counterexample is made small."""
+    outputs = {"aux.node": node} | ({"aux.scale": scale} if scale is not None else {})
+    graph = b.graph(outputs)
+    axes = tuple(a for a in graph.axes if any(a in graph.nodes[n].type.axes for _, n in graph.outputs))
+    sums = prob_sums(about)
+
+    def failing(sizes: Mapping[str, int], leaves: Leaves) -> bool:
+        found = values(graph, about.registry, sizes, leaves, graph.output("aux.node"), axes)
+        large = values(graph, about.registry, sizes, leaves, graph.outputs[-1][1], axes)
+        return any(fails(found[i], abs(large[i])) for i in np.ndindex(found.shape))
+
+    until, count = time.monotonic() + SECONDS, 0
+    for sizes, leaves in (*((s, {**_rest(graph, s), **x}) for s, x in first), *draws(graph, sums)):
+        if failing(sizes, leaves):
+            small = shrunk(graph, sums, sizes, leaves, failing)
+            return Found("refuted", shown(small, [leaf.name for leaf in graph.leaves]), count + 1)
+        count += 1
+        if time.monotonic() > until:
+            break
+    return Found("held", points=count)
+
+
+def _rest(graph: Graph, sizes: Mapping[str, int]) -> Leaves:
+    """Values of the leaves that a given point doesn't name."""
+    return random_leaves(graph, dict(sizes), np.random.default_rng(SEED))
+
+
+def shrunk(
+    graph: Graph,
+    sums: Mapping[str, str],
+    sizes: Mapping[str, int],
+    leaves: Leaves,
+    failing: Callable[[Mapping[str, int], Leaves], bool],
+) -> Leaves:
+    """The same counterexample with as many plain numbers as it allows: 0, 1, -1, whole ones, few digits."""
+    until = time.monotonic() + SECONDS
+    sizes, leaves = _one_row(graph, sizes, leaves, failing)
+    for leaf in graph.leaves:
+        array = np.asarray(leaves[leaf.name])
+        if array.dtype.kind not in "fi" or leaf.name in sums or leaf.name == "@ignore_index":
+            continue
+        for place in np.ndindex(array.shape):
+            for plain in _plainer(float(array[place])):
+                if time.monotonic() > until:
+                    return leaves
+                if plain not in leaf.type.interval or (array.dtype.kind == "i" and plain != int(plain)):
+                    continue
+                other = np.asarray(leaves[leaf.name]).copy()
+                other[place] = plain
+                if failing(sizes, {**leaves, leaf.name: other}):
+                    leaves = {**leaves, leaf.name: other}
+                    break
+    return leaves
+
+
+def _one_row(
+    graph: Graph, sizes: Mapping[str, int], leaves: Leaves, failing: Callable[[Mapping[str, int], Leaves], bool]
+) -> tuple[Mapping[str, int], Leaves]:
+    """The first row that fails by itself, if one does."""
+    for axis in graph.batch:
+        for row in range(sizes[axis]):
+            fewer = {a: 1 if base_axis(a) == base_axis(axis) else n for a, n in sizes.items()}
+            alone = {
+                leaf.name: np.take(leaves[leaf.name], [row], leaf.axes.index(axis))
+                if axis in leaf.axes
+                else leaves[leaf.name]
+                for leaf in graph.leaves
+            }
+            if failing(fewer, alone):
+                sizes, leaves = fewer, alone
+                break
+    return sizes, leaves
+
+
+def _plainer(x: float) -> list[float]:
+    """Numbers that are simpler than x, the simplest first."""
+    tried = [0.0, 1.0, -1.0, float(round(x)), round(2 * x) / 2, round(x, 1), round(x, 2)]
+    kept: list[float] = []
+    for y in tried:
+        if y == x:
+            break
+        if y not in kept:
+            kept.append(y)
+    return kept
 
 
 def shown(leaves: Leaves, names: list[str]) -> str:
@@ -94,6 +198,11 @@ def shown(leaves: Leaves, names: list[str]) -> str:
     for name in names:
         if not name.startswith("@"):
             array = np.asarray(leaves[name])
-            rows = np.round(array, 6).tolist() if array.dtype.kind == "f" else array.tolist()
+            rows = _six(array) if array.dtype.kind == "f" else array.tolist()
             parts.append(f"{name} = {rows}")
     return ", ".join(parts)
+
+
+def _six(array: Any) -> Any:
+    """Six digits of each number."""
+    return np.vectorize(lambda x: float(f"{x:.6g}"), otypes=[float])(array).tolist()

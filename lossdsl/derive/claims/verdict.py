@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from lossdsl.source.diagnostic import Diagnostic, Label
 from lossdsl.source.text import Span
@@ -12,12 +13,23 @@ Status = Literal["proved", "held", "refuted", "undecided"]
 
 
 @dataclass(frozen=True, slots=True)
+class Found:
+    """A verdict in the making; `points` were tried; sympy may be asked the `question` that would prove it."""
+
+    status: Status
+    detail: str = ""
+    points: int = 0
+    question: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """One claim's outcome.
 
-    proved      for all inputs: the rewrite rules, the intervals or the curvature of its parts show it (`detail`)
-    held        at `points` random points, to `digits` digits
-    refuted     `detail` is a counterexample
+    proved      for all inputs: `detail` says by what (rewriting, signs, curvature, intervals, algebra) and for which
+                sizes, where it was written out
+    held        at `points` points drawn from `seed`, to `digits` digits
+    refuted     `detail` is a counterexample, as small as it could be made
     undecided   it could not be tried; `detail` says why
     """
 
@@ -27,10 +39,19 @@ class Verdict:
     span: Span
     points: int = 0
     digits: int = 0
+    seed: int = 0
+
+    def __str__(self) -> str:
+        if self.status == "held":
+            return f"held at {self.points} points to {self.digits} digits, seed {self.seed}"
+        return f"{self.status}{' at' if self.status == 'refuted' else ':'} {self.detail}"
 
     @property
     def problem(self) -> Diagnostic | None:
-        """What is to be said of a claim that is false."""
+        """What is to be said of a claim that is false, or that can't be decided."""
+        if self.status == "undecided":
+            label = Label(self.span, self.detail)
+            return Diagnostic("E0904", "the claim can't be decided", (label,), "state it in one of the forms of claims")
         if self.status != "refuted":
             return None
         label = Label(self.span, f"false at {self.detail}")

@@ -24,9 +24,19 @@ CODES: tuple[ErrorCode, ...] = (
     ErrorCode(
         code="E0903",
         title="a claim is false",
-        reason="A claim is decided: proved by the rewrite rules, by signs or by curvature, or tried at points to 40 "
-        "digits. At the point that is shown it does not hold.",
+        reason="A claim is proved by rewriting, by signs, by curvature, by intervals over the whole domain or by "
+        "algebra, or it is tried at points to 40 digits. At the point that is shown, which is as small as it could be "
+        "made, it does not hold.",
         example="loss half\ninput x[N]\nreturn x / 2\nclaim loss >= 0\n",
         fix="correct the equation, or say for which inputs the claim holds: `input x[N] in [0, inf)`",
+    ),
+    ErrorCode(
+        code="E0904",
+        title="a claim that can't be decided",
+        reason="Claims are equations and bounds of `loss`, equations of `grad(x)`, bounds of `lipschitz(x)`, and the "
+        "properties `shift_invariant(x)`, `symmetric(target)`, `convex(x)` and `proper`. A limit, `when p -> v`, is of an "
+        "equation of the loss; symmetry is about an index, properness about a row of logits and a target.",
+        example="loss half\ninput x[N]\nreturn x / 2\nclaim proper\n",
+        fix="state one of these, or say it in the docstring",
     ),
 )

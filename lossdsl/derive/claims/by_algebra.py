@@ -1,0 +1,49 @@
+"""What sympy is asked of a claim, as data for the child process of `derive/prove.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lossdsl.derive.claims.cases import CLASSES, class_axes
+from lossdsl.derive.claims.everywhere import at_sizes, prob_sums, shifted
+from lossdsl.derive.claims.setting import Subject
+from lossdsl.derive.transport import to_json
+from lossdsl.ir.builder import Builder
+from lossdsl.registry import base_registry
+
+WAYS = {
+    "zero": "by algebra",
+    "constant": "by algebra",
+    "limit": "by the limit of its expression",
+    "proper": "the losses are the tangents of a concave entropy",
+}
+
+
+def request(about: Subject, b: Builder, node: int, kind: str, **more: Any) -> dict[str, Any] | None:
+    """The question whether `node` is zero, constant, has the limit 0, or holds the losses of a proper score.
+
+    None where the child can't know an operation.
+    """
+    graph = b.graph({"aux.node": node})
+    known = base_registry().primitives  # the child finds no plugins
+    if any(n.op in about.registry.primitives and n.op not in known for n in graph.nodes):
+        return None
+    sums = prob_sums(about)
+    counts = CLASSES if class_axes(graph) else CLASSES[:1]
+    shifts = shifted(b, node, graph, sums)
+    told = at_sizes(graph, counts)
+    return {
+        "kind": kind,
+        "at": told,
+        "graph": to_json(graph),
+        "classes": counts,
+        "shifts": shifts,
+        "sums": sums,
+        **more,
+    }
+
+
+def said(question: Mapping[str, Any]) -> str:
+    """What a proof of it says."""
+    return WAYS[question["kind"]] + str(question["at"])

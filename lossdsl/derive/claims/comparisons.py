@@ -1,0 +1,117 @@
+"""Claims that compare the loss with something: identities, limits, bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import partial
+from math import inf
+from typing import Any
+
+from lossdsl.derive.claims import at_points, by_algebra, by_rules
+from lossdsl.derive.claims.everywhere import never_negative_everywhere
+from lossdsl.derive.claims.setting import Replacement, Subject, place
+from lossdsl.derive.claims.verdict import Found
+from lossdsl.ir.builder import Builder
+from lossdsl.syntax import ast
+
+LIMIT_STEP = 1e-12
+FAR = 1e12
+
+
+def settings(when: Sequence[ast.Condition], near: bool = False) -> dict[str, Replacement]:
+    """Leaves replaced by the values of the conditions; with `near`, a limit's by a number close to it."""
+    found: dict[str, Replacement] = {}
+    for condition in when:
+        number = value_of(condition.value)
+        if condition.limit:
+            if not near:
+                continue
+            number = FAR if number == inf else float(number) + LIMIT_STEP
+        found[condition.name] = partial(Builder.const, value=number)
+    return found
+
+
+def value_of(expr: ast.Expr) -> Fraction | float:
+    """The number of a condition."""
+    match expr:
+        case ast.Number(text):
+            return Fraction(text)
+        case ast.Unary("-", inner):
+            return -value_of(inner)
+        case ast.Binary("/", left, right):
+            return value_of(left) / value_of(right)
+        case ast.Name("inf"):
+            return inf
+    raise ValueError("a condition's value is a number")
+
+
+def compared(about: Subject, op: str, right: ast.Expr, when: Sequence[ast.Condition]) -> Found:
+    """loss == right, loss >= right, loss <= right."""
+    if any(c.limit for c in when):
+        return _limit(about, op, right, when)
+    b = about.builder()
+    replaced = settings(when)
+    loss = place(b, about.graph, replaced)["rows"]
+    other = place(b, about.expression(right), replaced)["rows"]
+    if op == "==":
+        return same(about, b, loss, other)
+    low, high = (other, loss) if op == ">=" else (loss, other)
+    return never_negative(about, b, b.node("sub", [high, low]), other)
+
+
+def same(about: Subject, b: Builder, x: int, y: int) -> Found:
+    """Whether two nodes are one thing."""
+    if by_rules.equal(b, x, y):
+        return Found("proved", "both sides are rewritten to one expression")
+    difference = b.node("sub", [x, y])
+    found = at_points.tried(about, b, difference, at_points.differs, y)
+    return asked(about, found, b, difference, "zero")
+
+
+def asked(about: Subject, found: Found, b: Builder, node: int, kind: str, **more: Any) -> Found:
+    """What held at points, with the question that would prove it."""
+    if found.status != "held":
+        return found
+    question: Mapping[str, Any] | None = by_algebra.request(about, b, node, kind, **more)
+    return Found("held", found.detail, found.points, question)
+
+
+def never_negative(about: Subject, b: Builder, node: int, scale: int | None) -> Found:
+    """By the signs of its parts, by intervals over the whole domain, else at points."""
+    if by_rules.nonnegative(b, node):
+        return Found("proved", "by the signs of its parts")
+    shown = never_negative_everywhere(about, b, node)
+    if shown is not None and shown.point is None:
+        return Found("proved", shown.detail)
+    first = [(shown.sizes or {}, dict(shown.point))] if shown is not None and shown.point is not None else []
+    return at_points.tried(about, b, node, at_points.negative, scale, first)
+
+
+def _limit(about: Subject, op: str, right: ast.Expr, when: Sequence[ast.Condition]) -> Found:
+    if op != "==" or len([c for c in when if c.limit]) > 1:
+        return Found("undecided", "a limit is of an equation, in one param")
+    (to,) = (c for c in when if c.limit)
+    b = about.builder()
+    replaced = settings(when, near=True)
+    sides = [place(b, graph, replaced)["rows"] for graph in (about.graph, about.expression(right))]
+    # near a limit both sides may differ by about the step
+    fails = partial(at_points.differs, slack=1e4 * LIMIT_STEP)
+    found = at_points.tried(about, b, b.node("sub", sides), fails, sides[1])
+    exact = about.builder()
+    replaced = settings(when)
+    sides = [place(exact, graph, replaced)["rows"] for graph in (about.graph, about.expression(right))]
+    leaf = next((leaf for leaf in about.graph.leaves if leaf.name == to.name), None)
+    number = value_of(to.value)
+    side = "-" if leaf is not None and leaf.type.interval.high == number else "+"
+    one_sided = leaf is not None and number in (leaf.type.interval.low, leaf.type.interval.high)
+    return asked(
+        about,
+        found,
+        exact,
+        exact.node("sub", sides),
+        "limit",
+        param=to.name,
+        to="inf" if number == inf else str(number),
+        sides=[side] if one_sided else ["+", "-"],
+    )

@@ -1,0 +1,138 @@
+"""Whether a node is never negative for any input: by intervals over the whole domain.
+
+For any number of classes where the logits are read through one class's probability alone, else for 2 and 3 classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lossdsl.derive.claims import shifts
+from lossdsl.derive.claims.boxes import Boxes
+from lossdsl.derive.claims.by_intervals import MOST, never_negative
+from lossdsl.derive.claims.cases import CLASSES, OTHERS, Case, cases, class_axes, probability
+from lossdsl.derive.claims.enclose import enclose
+from lossdsl.derive.claims.scalars import NotWrittenError, Scalars
+from lossdsl.derive.claims.setting import Subject
+from lossdsl.ir.builder import Builder
+from lossdsl.ir.graph import Graph, Leaf
+from lossdsl.primitives.interval import Interval
+
+NUDGE = 2.0**-24  # of a finite domain: what a witness at its end is moved by
+P = "p"  # the probability through which alone the logits are read
+
+
+@dataclass(frozen=True, slots=True)
+class Everywhere:
+    """How it was shown; or, where `point` is given, leaves at which it seems to be false (to be tried exactly)."""
+
+    detail: str = ""
+    point: Mapping[str, Any] | None = None
+    sizes: Mapping[str, int] | None = None
+
+
+def prob_sums(about: Subject) -> dict[str, str]:
+    """The inputs that are probabilities, each with the axis over which they sum to 1."""
+    return {i.name: i.kind.removeprefix("prob ") for i in about.checked.inputs if i.kind.startswith("prob ")}
+
+
+def rows_of(leaf: Leaf, graph: Graph) -> bool:
+    """Whether it has a row: axes that are no batch's."""
+    return leaf.role == "input" and leaf.type.kind == "real" and any(a not in graph.batch for a in leaf.axes)
+
+
+def shifted(b: Builder, node: int, graph: Graph, sums: Mapping[str, str]) -> tuple[str, ...]:
+    """The leaves that the node reads only up to a shift."""
+    return tuple(
+        leaf.name
+        for leaf in graph.leaves
+        if rows_of(leaf, graph)
+        and leaf.name not in sums
+        and leaf.type.interval.low == -np.inf
+        and leaf.type.interval.high == np.inf
+        and len([a for a in leaf.axes if a not in graph.batch]) == 1
+        and leaf.axes[-1] not in graph.batch
+        and shifts.invariant(b, node, b.leaf(leaf), graph.batch)
+    )
+
+
+def never_negative_everywhere(
+    about: Subject, b: Builder, node: int, logs: Sequence[str] = (), most: int = MOST
+) -> Everywhere | None:
+    """None where nothing was shown. `logs` names leaves that are logarithms of probabilities."""
+    graph = b.graph({"aux.node": node})
+    sums = prob_sums(about)
+    names = [leaf.name for leaf in graph.leaves if rows_of(leaf, graph)]
+    one = probability(graph, graph.output("aux.node"), names)
+    if one is not None:
+        try:
+            (case,) = cases(graph, ["aux.node"], CLASSES[0], known={one: P})
+            if all(never_negative(case.scalars, n, case.domain, most).status == "proved" for n in _scalars(case)):
+                return Everywhere("by intervals over all probabilities, for any number of classes")
+        except (NotWrittenError, ValueError):
+            pass
+    counts = CLASSES if class_axes(graph) else CLASSES[:1]
+    moved = shifted(b, node, graph, sums)
+    try:
+        for classes in counts:
+            for case in cases(graph, ["aux.node"], classes, moved, sums, logs=logs):
+                for n in _scalars(case):
+                    outcome = never_negative(case.scalars, n, case.domain, most)
+                    if outcome.status == "refuted":
+                        return Everywhere(point=_point(case, outcome.witness or {}), sizes=case.sizes)
+                    if outcome.status != "proved":
+                        return None
+    except NotWrittenError:
+        return None
+    return Everywhere(f"by intervals over the whole domain{at_sizes(graph, counts)}")
+
+
+def at_sizes(graph: Graph, counts: Sequence[int] = CLASSES) -> str:
+    """ ", for C = 2, 3": the sizes for which something was written out."""
+    over = class_axes(graph)
+    others = [a for a in graph.axes if a not in graph.batch and "'" not in a and a not in over]
+    parts = [f"{a} = {', '.join(map(str, counts))}" for a in over] + [f"{a} = {OTHERS}" for a in others]
+    return f", for {'; '.join(parts)}" if parts else ""
+
+
+def _scalars(case: Case) -> list[int]:
+    return sorted(set(case.outputs["aux.node"].values()))
+
+
+def _point(case: Case, witness: Mapping[str, float]) -> dict[str, Any]:
+    """The leaves' values at a point of the domain; variables that don't matter are in the middle of theirs."""
+
+    def value(s: Scalars, n: int) -> float:
+        given = {v: Boxes(*2 * [np.asarray(_near(witness.get(v), i))]) for v, i in case.domain.items()}
+        found = enclose(s, n, given, slopes=False).value
+        return float((found.low + found.high) / 2) if np.isfinite(found.low + found.high) else float(found.low)
+
+    found: dict[str, Any] = {}
+    for name, entries in case.leaves.items():
+        if name in case.fixed:
+            found[name] = case.fixed[name]
+            continue
+        shape = tuple(max(i[d] for i in entries) + 1 for d in range(len(next(iter(entries)))))
+        found[name] = np.array([value(case.scalars, entries[i]) for i in np.ndindex(shape)]).reshape(shape)
+    return found
+
+
+def _near(x: float | None, within: Interval) -> float:
+    """A value that the variable may take, near the witness's, which may be a limit."""
+    low, high = within.low, within.high
+    if x is None:
+        return _middle(low, high)
+    if x in (low, high) and low < high and not np.isinf(low + high):
+        step = (high - low) * NUDGE
+        return low + step if x == low else high - step
+    return x
+
+
+def _middle(low: float, high: float) -> float:
+    if np.isinf(low) and np.isinf(high):
+        return 0.0
+    return low + 1 if np.isinf(high) else high - 1 if np.isinf(low) else (low + high) / 2

@@ -1,0 +1,238 @@
+"""Claims of one input: shift invariance, symmetry, convexity, gradients, Lipschitz constants, properness."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from lossdsl.check.types import Type
+from lossdsl.derive.claims import at_points, by_rules, shifts
+from lossdsl.derive.claims.comparisons import asked, same
+from lossdsl.derive.claims.everywhere import never_negative_everywhere
+from lossdsl.derive.claims.setting import Replacement, Subject, place
+from lossdsl.derive.claims.verdict import Found
+from lossdsl.derive.claims.weight import LOG, by_one
+from lossdsl.derive.derive import derive
+from lossdsl.ir.builder import Builder
+from lossdsl.ir.graph import Graph, Leaf
+from lossdsl.primitives.interval import FINITE
+from lossdsl.syntax import ast
+
+
+def shift_invariant(about: Subject, name: str) -> Found:
+    """The same number added to all of a row's entries."""
+    b = about.builder()
+    rows = place(b, about.graph, {})["rows"]
+    leaf = at_points.leaf_of(about.graph, name)
+    batch = tuple(a for a in leaf.axes if a in about.graph.batch)
+    c = Leaf("@shift", batch, Type(frozenset(batch), "real", FINITE), "input", False)
+    moved = place(b, about.graph, {name: lambda b: b.node("add", [b.leaf(leaf), b.leaf(c)])})["rows"]
+    if by_rules.equal(b, rows, moved):
+        return Found("proved", "the shift is rewritten away")
+    if shifts.invariant(b, rows, b.leaf(leaf), about.graph.batch):
+        return Found("proved", "what moves cancels, for any number of classes")
+    difference = b.node("sub", [moved, rows])
+    found = at_points.tried(about, b, difference, at_points.differs, rows)
+    return asked(about, found, b, difference, "zero")
+
+
+def symmetric(about: Subject, name: str) -> Found:
+    """The sum over all targets depends on nothing else."""
+    b = about.builder()
+    target = at_points.leaf_of(about.graph, name)
+    axis = target.type.kind.removeprefix("index ")
+    if axis == target.type.kind:
+        return Found("undecided", f"{name} is of kind {target.type.kind}; symmetry is about an index")
+    copy = b.fresh_axis(axis)
+    rows = place(b, about.graph, {name: lambda b: b.index(copy)})["rows"]
+    over = copy
+    if axis not in b.type(rows).axes:  # under the axis's own name, known sums are known
+        over, rows = axis, b.pick(rows, {copy: b.index(axis)})
+    inputs = [leaf for leaf in about.graph.leaves if leaf.differentiable and leaf.role == "input"]
+    if by_rules.settles(b, rows, over, [b.leaf(leaf) for leaf in inputs]):
+        return Found("proved", "the sum over all targets is rewritten to one without the inputs")
+    total = b.reduce("sum", (over,), rows)
+    other = {leaf.name: renamed(leaf) for leaf in inputs}
+    again = place(b, about.graph, {name: lambda b: b.index(copy), **other})["rows"]
+    difference = b.node("sub", [total, b.reduce("sum", (copy,), again)])
+    found = at_points.tried(about, b, difference, at_points.differs, total)
+    return asked(about, found, b, total, "constant")
+
+
+def renamed(leaf: Leaf) -> Replacement:
+    """A leaf of the same kind, by another name."""
+    second = Leaf(f"@{leaf.name}", leaf.axes, leaf.type, leaf.role, False)
+    return lambda b: b.leaf(second)
+
+
+def convex(about: Subject, name: str) -> Found:
+    """Along every line in a row: by the rules of convex parts, by a second derivative that is never negative."""
+    b = about.builder()
+    rows = place(b, about.graph, {})["rows"]
+    leaf = at_points.leaf_of(about.graph, name)
+    if by_rules.curvature(b, rows, b.leaf(leaf)) in ("constant", "affine", "convex"):
+        return Found("proved", "composed of convex parts")
+    second = renamed(leaf)
+    half = b.const(0.5)
+    middle = place(b, about.graph, {name: lambda b: b.node("mul", [half, b.node("add", [b.leaf(leaf), second(b)])])})[
+        "rows"
+    ]
+    ends = b.node("add", [rows, place(b, about.graph, {name: second})["rows"]])
+    gap = b.node("sub", [b.node("mul", [half, ends]), middle])
+    found = at_points.tried(about, b, gap, at_points.negative, rows)
+    if found.status == "held" and set(leaf.axes) <= set(about.graph.batch):
+        curved = _second(about, name)
+        if curved is not None:
+            b, node = curved
+            shown = never_negative_everywhere(about, b, node)
+            if shown is not None and shown.point is None:
+                return Found("proved", f"the second derivative is never negative, {shown.detail}")
+    return found
+
+
+def _second(about: Subject, name: str) -> tuple[Builder, int] | None:
+    """The second derivative of a row in its one number; None where a kink has none."""
+    joint = derive(about.graph, about.registry)
+    names = [output for output, _ in joint.graph.outputs]
+    if f"second.{name}" not in names or any(node.op in _KINKED for node in about.graph.nodes):
+        return None
+    b = about.builder()
+    seeds = {leaf.name: (lambda b: b.const(0)) for leaf in joint.graph.leaves if leaf.name.startswith("@grad.")}
+    seeds |= {"@rows": lambda b: b.const(1), f"@grad.{name}": lambda b: b.const(1)}
+    return b, place(b, joint.graph, seeds)[f"second.{name}"]
+
+
+_KINKED = ("relu", "abs", "maximum", "minimum", "clip", "sign", "floor", "round", "lt", "gt", "le", "ge")
+
+
+# --- gradients --------------------------------------------------------------------------------------------------------
+
+
+def gradient_of(about: Subject, name: str, b: Builder, replaced: dict[str, Replacement]) -> int:
+    """The gradient of one row's loss in an input."""
+    joint = _any_reference(derive(about.graph, about.registry).graph, about.graph)
+    return place(b, joint, {**replaced, "@rows": lambda b: b.const(1)})[f"grad.{name}"]
+
+
+def _any_reference(joint: Graph, primal: Graph) -> Graph:
+    """The reverse pass keeps digits by what it subtracts at the largest entry, and may do so at any: here the first."""
+    largest = [n.op == "reduce" and n.attrs[0] == "argmax" for n in joint.nodes]
+    if not any(largest) or any(n.op == "reduce" and n.attrs[0] == "argmax" for n in primal.nodes):
+        return joint
+    first = tuple(
+        replace(n, op="const", args=(), attrs=(Fraction(0),)) if here else n
+        for n, here in zip(joint.nodes, largest, strict=True)
+    )
+    return replace(joint, nodes=first)
+
+
+def gradient(about: Subject, name: str, right: ast.Expr, replaced: dict[str, Replacement]) -> Found:
+    """grad(name) == right."""
+    b = about.builder()
+    grad = gradient_of(about, name, b, {})
+    other = place(b, about.expression(right), replaced)["rows"]
+    return same(about, b, grad, other)
+
+
+def lipschitz(about: Subject, name: str, right: ast.Expr, replaced: dict[str, Replacement]) -> Found:
+    """The Euclidean length of the gradient of a row.
+
+    By the form weight·(p - e_y), of which the length is at most sqrt(2)·|weight|·(1 - p_y), else by its entries.
+    """
+    b = about.builder()
+    leaf = at_points.leaf_of(about.graph, name)
+    over = tuple(a for a in leaf.axes if a not in about.graph.batch)
+    grad = gradient_of(about, name, b, {})
+    square = b.node("pow", [grad, b.const(2)])
+    total = b.reduce("sum", over, square) if over else square
+    length = b.node("sqrt", [total]) if over else b.node("abs", [grad])
+    bound = place(b, about.expression(right), replaced)["rows"]
+    first: list[tuple[Mapping[str, int], dict[str, Any]]] = []
+    if by_rules.nonnegative(b, bound):
+        weighted = _weighted(about, name, right, replaced)
+        if weighted is not None:
+            return weighted
+        squares = b.node("sub", [b.node("pow", [bound, b.const(2)]), total])
+        shown = never_negative_everywhere(about, b, squares)
+        if shown is not None and shown.point is None:
+            return Found("proved", shown.detail)
+        if shown is not None and shown.point is not None:
+            first = [(shown.sizes or {}, dict(shown.point))]
+    return at_points.tried(about, b, b.node("sub", [bound, length]), at_points.negative, bound, first)
+
+
+def _weighted(about: Subject, name: str, right: ast.Expr, replaced: dict[str, Replacement]) -> Found | None:
+    one = by_one(about)
+    if one is None or one.leaf != name:
+        return None
+    b = about.builder()
+    made = place(b, one.graph, {})
+    logp = b.leaf(at_points.leaf_of(one.graph, LOG))
+    bound = place(b, about.expression(right), replaced)["rows"]
+    parts = [made["aux.slope"], made["aux.scale"], b.node("expm1", [logp])]
+    product = parts[0]
+    for part in parts[1:]:
+        product = b.node("mul", [product, part])
+    gap = b.node(
+        "sub", [b.node("pow", [bound, b.const(2)]), b.node("mul", [b.const(2), b.node("pow", [product, b.const(2)])])]
+    )
+    shown = never_negative_everywhere(about, b, gap, [LOG])
+    if shown is None or shown.point is not None:
+        return None
+    return Found("proved", "by the form weight·(p - e) of the gradient, for any number of classes")
+
+
+# --- properness -------------------------------------------------------------------------------------------------------
+
+
+def proper(about: Subject) -> Found:
+    """The expected loss under any q is least where the softmax of the logits is q."""
+    found = scores(about)
+    if isinstance(found, str):
+        return Found("undecided", found)
+    logits, axis, copy, b, loss = found
+    q = b.pick(b.node("softmax", [b.leaf(logits)], (axis,)), {axis: b.index(copy)})
+    other = _at(about, b, copy, logits.name, renamed(logits))
+    gap = b.node("sub", [b.reduce("sum", (copy,), b.node("mul", [q, e])) for e in (other, loss)])
+    found_at = at_points.tried(about, b, gap, at_points.negative, None)
+    return asked(about, found_at, b, loss, "proper")
+
+
+def scores(about: Subject) -> tuple[Leaf, str, str, Builder, int] | str:
+    """(logits, their class axis, a copy of it, a builder, the loss for every target along the copy), or why not.
+
+    The target may be an index, a distribution of kind `prob`, or a number in [0, 1] for each of two classes.
+    """
+    graph = about.graph
+    targets = [leaf for leaf in graph.leaves if _is_target(about, leaf)]
+    reals = [leaf for leaf in graph.leaves if leaf.differentiable and leaf.role == "input" and leaf not in targets]
+    if len(targets) != 1 or len(reals) != 1 or len(reals[0].axes) != len(graph.batch) + 1:
+        return "it is about losses of a row of logits and a target"
+    logits = reals[0]
+    (axis,) = (a for a in logits.axes if a not in graph.batch)
+    b = about.builder()
+    copy = b.fresh_axis(axis)
+    return logits, axis, copy, b, _at(about, b, copy, "", None)
+
+
+def _is_target(about: Subject, leaf: Leaf) -> bool:
+    kinds = {i.name: i.kind for i in about.checked.inputs}
+    return leaf.type.kind.startswith("index ") or kinds.get(leaf.name, "").startswith("prob ")
+
+
+def _at(about: Subject, b: Builder, copy: str, name: str, other: Replacement | None) -> int:
+    """The loss for every target along the axis `copy`, of the logits or of other ones."""
+    (target,) = (leaf for leaf in about.graph.leaves if _is_target(about, leaf))
+
+    def certain(b: Builder) -> int:
+        if target.type.kind.startswith("index "):
+            return b.index(copy)
+        (axis,) = (a for a in target.axes if a not in about.graph.batch)
+        return b.node("select", [b.node("eq", [b.index(axis), b.index(copy)]), b.const(1), b.const(0)])
+
+    replaced: dict[str, Replacement] = {target.name: certain}
+    if other is not None:
+        replaced[name] = other
+    return place(b, about.graph, replaced)["rows"]
