@@ -34,8 +34,8 @@ CODES: tuple[ErrorCode, ...] = (
         code="E0904",
         title="a claim that can't be decided",
         reason="Claims are equations and bounds of `loss`, equations of `grad(x)`, bounds of `lipschitz(x)`, and the "
-        "properties `shift_invariant(x)`, `symmetric(target)`, `convex(x)` and `proper`. A limit, `when p -> v`, is of an "
-        "equation of the loss; symmetry is about an index, properness about a row of logits and a target.",
+        "properties `shift_invariant(x)`, `symmetric(target)`, `convex(x)` and `proper`. A limit, `when p -> v`, is of "
+        "an equation of the loss; symmetry is about an index, properness about a row of logits and a target.",
         example="loss half\ninput x[N]\nreturn x / 2\nclaim proper\n",
         fix="state one of these, or say it in the docstring",
     ),
