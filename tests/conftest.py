@@ -31,6 +31,7 @@ BUDGETS = {
     "kernel": 60,
     "lossdsl-cpu": 500,
     "lsp": 60,
+    "migrating": 60,
     "packaging": 150,
     "plan": 120,
     "plugins": 120,

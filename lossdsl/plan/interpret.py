@@ -183,8 +183,10 @@ def _load(state: _Run, s: Load) -> Array:
         index = _index(state, i).astype(np.int64)
         outside = (index < 0) | (index >= buffer.shape[d])
         if mask is not None and outside.any():
-            index = np.where(outside & ~mask, 0, index)
-            outside = outside & mask
+            others = tuple(a for a, n in enumerate(index.shape) if n == 1)
+            wanted = mask.any(others, keepdims=True)  # for some index of the axes that this one doesn't hang on
+            index = np.where(outside & ~wanted, 0, index)
+            outside = outside & wanted
         if outside.any():
             raise InternalError(f"{s.value.name} is loaded from {s.buffer} at an index outside it")
         indices.append(index)

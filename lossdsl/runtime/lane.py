@@ -165,9 +165,9 @@ class Value(Function):
         key, aux, *args = inputs
         family = FAMILIES[key]
         ctx.key, ctx.aux, ctx.sizes = key, aux, args[: family.count]
-        operands = args[family.count :]
-        ctx.save_for_backward(*operands)
-        ctx.save_for_forward(*operands, *output)
+        kept = (*args[family.count :], *output)
+        ctx.save_for_backward(*kept)  # the same in both: vmap remembers the last alone
+        ctx.save_for_forward(*kept)
         ctx.mark_non_differentiable(
             *[x for x, s in zip(output, family.seeded[aux], strict=True) if not s]
         )
@@ -177,7 +177,8 @@ class Value(Function):
         family = FAMILIES[ctx.key]
         seeded = family.seeded[ctx.aux]
         seeds = [g for g, s in zip(grads, seeded, strict=True) if s]
-        found = family.differentiate((*ctx.saved_tensors, *seeds), ctx.sizes)
+        operands = ctx.saved_tensors[: len(family.operands)]
+        found = family.differentiate((*operands, *seeds), ctx.sizes)
         return (None, None, *[None for _ in ctx.sizes], *family.spread(found))
 
 

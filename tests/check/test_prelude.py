@@ -63,6 +63,7 @@ VALUES: dict[str, tuple[str, Any]] = {
     "dist": ("dist[C](x, y)", _norm(X - Y)),
     "normalize": ("normalize[C](x)", _unit(X)),
     "cosine": ("cosine[C](x, y)", (_unit(X) * _unit(Y)).sum(1)),
+    "angle": ("angle[C](x, y)", np.arccos((_unit(X) * _unit(Y)).sum(1))),
     "rank": ("rank[C](x)", RANK),
     "topk": ("if topk[C](x, 2) then 1 else 0", RANK < 2),
     "log2": ("log2(p + 1)", np.log2(P + 1)),

@@ -32,6 +32,8 @@ print("HEAVY", *heavy, file=sys.stderr)
     [
         ["list"],
         ["list", "--json"],
+        ["list", "--property", "convex", "--input", "index"],
+        ["list", "--like", "kornia.FocalLoss"],
         ["show", "focal"],
         ["fmt", "--check", FOCAL],
         ["check", "--syntax", FOCAL],
@@ -49,7 +51,11 @@ def test_light_commands_import_nothing_heavy(arguments: list[str]):
     assert done.stderr.splitlines()[-1] == "HEAVY"
 
 
-@pytest.mark.parametrize("arguments", [["list"], ["fmt", "--check", FOCAL]], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments",
+    [["list", "--property", "convex"], ["list", "--like", "kornia.FocalLoss"], ["fmt", "--check", FOCAL]],
+    ids=" ".join,
+)
 def test_they_answer_in_a_blink(arguments: list[str]):
     """0.3 s of processor time, the least of five: another process on the machine can't fail this."""
     code = f"import sys; sys.argv = ['lossdsl', *{arguments!r}]; from lossdsl.cli import main; main()"

@@ -13,13 +13,14 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROJECTS = [ROOT, *(path.parent for path in sorted(ROOT.glob("plugins/*/pyproject.toml")))]
-DATA = {".loss", ".lark", ".typed", ".hpp", ".json"}
+DATA = {".loss", ".lark", ".md", ".typed", ".hpp", ".json"}
 
 
 def tracked(project: Path) -> set[str]:
     """The files of the project's packages, as a wheel names them."""
     if project == ROOT:
         folders = {ROOT / "lossdsl": "lossdsl", ROOT / "grammar": "lossdsl/grammar"}
+        folders |= {ROOT / "examples/migrating": "lossdsl/migrating"}
     else:
         folders = {path: path.name for path in project.iterdir() if path.name.startswith("lossdsl_") and path.is_dir()}
     found = set()

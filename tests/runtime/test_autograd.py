@@ -126,6 +126,14 @@ def test_vmap_folds_rows_and_loops_over_params(z, y):
     torch.testing.assert_close(inner[1], torch.stack([loss(m, y) for m in many]))
 
 
+def test_a_backward_pass_after_vmap(z, y):
+    loss = Focal()
+    many = torch.stack([z, 2 * z]).requires_grad_()
+    (found,) = torch.autograd.grad(torch.func.vmap(lambda z: loss(z, y))(many).sum(), many)
+    singles = [row.detach().requires_grad_() for row in many]
+    torch.testing.assert_close(found, torch.stack([torch.autograd.grad(loss(row, y), row)[0] for row in singles]))
+
+
 def test_vmap_of_a_batch_loss():
     x = torch.randn(3, 7, dtype=torch.float64)
     y = torch.rand(7) > 0.5

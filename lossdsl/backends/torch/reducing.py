@@ -183,14 +183,14 @@ def scatter(p: Printer, op: Op) -> Text:
     texts = []
     for x in (index, arg):
         x = x if x.tensor else as_tensor(p, x, "real")
-        x = _laid_out(p, x, flat_axes, expand=x is not index)
-        texts.append(x.text)
+        x = _laid_out(p, x, flat_axes)
+        texts.append(x.text if len(over) == 1 else f"{x.at(ATOM)}.flatten(-{len(over)})")
     result = Text(f"_put({texts[0]}, {texts[1]}, {p.size(axis)})", axes=(*kept, axis))
     return permuted(p, result, (*kept, axis))
 
 
-def _laid_out(p: Printer, x: Text, axes: Sequence[str], expand: bool) -> Text:
-    """The operand with exactly these dimensions, in this order, all but the kept ones flattened into the last."""
+def _laid_out(p: Printer, x: Text, axes: Sequence[str]) -> Text:
+    """The operand with exactly these dimensions, in this order."""
     x = spread(p, x, axes)
     if x.axes != tuple(axes):
         places = ", ".join(str(x.axes.index(a)) for a in axes)
