@@ -13,14 +13,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROJECTS = [ROOT, *(path.parent for path in sorted(ROOT.glob("plugins/*/pyproject.toml")))]
-DATA = {".loss", ".lark", ".md", ".typed", ".hpp", ".json"}
+DATA = {".loss", ".lark", ".typed", ".hpp", ".json"}
 
 
 def tracked(project: Path) -> set[str]:
     """The files of the project's packages, as a wheel names them."""
     if project == ROOT:
         folders = {ROOT / "lossdsl": "lossdsl", ROOT / "grammar": "lossdsl/grammar"}
-        folders |= {ROOT / "examples/migrating": "lossdsl/migrating"}
     else:
         folders = {path: path.name for path in project.iterdir() if path.name.startswith("lossdsl_") and path.is_dir()}
     found = set()
@@ -30,6 +29,8 @@ def tracked(project: Path) -> set[str]:
         for path in folder.rglob("*"):
             if path.suffix == ".py" or path.suffix in DATA or path.name == "py.typed":
                 found.add(f"{name}/{path.relative_to(folder).as_posix()}")
+    if project == ROOT:
+        found |= {f"lossdsl/migrating/{path.name}" for path in (ROOT / "examples/migrating").glob("*.md")}
     return found
 
 
