@@ -7,14 +7,16 @@ from dataclasses import dataclass, replace
 
 from lossdsl.artifacts.identifiers import arguments
 from lossdsl.artifacts.literals import Apply, Literal, Name
+from lossdsl.check.sizes import ordered, tree
 from lossdsl.check.typed import CheckedLoss, Input, Param, Term
 from lossdsl.check.types import base_axis
 from lossdsl.ir.graph import Graph, Leaf
+from lossdsl.ir.inputs import computed_default
 from lossdsl.plan.kernel import KernelProgram
 from lossdsl.plan.names import free_axes, size_argument
 from lossdsl.primitives.interval import Interval
 from lossdsl.registry import BackendSpec
-from lossdsl.source.diagnostic import Diagnostic, DiagnosticError, InternalError, Label
+from lossdsl.source.diagnostic import InternalError
 
 IGNORE = "@ignore_index"
 
@@ -54,7 +56,7 @@ def tabulate(checked: CheckedLoss, graph: Graph) -> Table:
         if a.size is not None and a.size.op == "const"
     )
     ignores = any(leaf.name == IGNORE for leaf in graph.leaves)
-    names = arguments([*(i.name for i in checked.inputs), *(p.name for p in params), *(a for a, _ in axes)])
+    names = arguments([i.name for i in checked.inputs], [*(p.name for p in params), *(a for a, _ in axes)])
     return Table(names, checked.inputs, params, axes, ignores)
 
 
@@ -79,7 +81,7 @@ def describe(
         keywords.append(("devices", backend.devices))
     if fold := folding(checked, graph):
         keywords.append(("fold", fold))
-    if sizes := tuple(_size(checked, table, a.name, a.size) for a in checked.axes if a.size is not None):
+    if sizes := tuple(_size(table, axis, size) for axis, size in ordered(checked.axes)):
         keywords.append(("sizes", sizes))
     if counted(graph):
         keywords.append(("counted", True))
@@ -98,7 +100,10 @@ def _input(checked: CheckedLoss, table: Table, given: Input) -> Apply:
     if given.fixed:
         keywords.append(("fixed", True))
     if given.default is not None:
-        keywords.append(("default", _default(checked, table, given, given.default)))
+        if computed_default(checked, given) is None:
+            keywords.append(("default", _default(table, given, given.default)))
+        else:
+            keywords.append(("computed", True))
     if given.draw is not None:
         keywords.append(("draw", given.draw))
     if given.bounds is not None:
@@ -106,23 +111,17 @@ def _input(checked: CheckedLoss, table: Table, given: Input) -> Apply:
     return Apply("InputSpec", (table.names[given.name], given.axes), tuple(keywords))
 
 
-def _default(checked: CheckedLoss, table: Table, given: Input, term: Term) -> Literal:
+def _default(table: Table, given: Input, term: Term) -> Literal:
+    if term.op == "neg":
+        value = _default(table, given, term.args[0])
+        if isinstance(value, int | float):
+            return -value
     if term.op == "const":
         value = term.attrs[0]
         return value if isinstance(value, bool | int | str) else float(value)  # type: ignore[arg-type]
     if term.op == "leaf" and not term.type.axes and str(term.attrs[0]) in {p.name for p in table.params}:
         return table.names[str(term.attrs[0])]
-    raise DiagnosticError(
-        checked.source,
-        [
-            Diagnostic(
-                "E0802",
-                f"the default of `{given.name}` is more than a number or a param",
-                (Label(term.span, "this can't be compiled yet"),),
-                "give the number, or compute it where the input is used",
-            )
-        ],
-    )
+    raise InternalError(f"the default of {given.name} is neither a number nor a param")
 
 
 def _params(table: Table) -> tuple[Literal, ...]:
@@ -160,25 +159,11 @@ def _bounds(bounds: Interval) -> tuple[Literal, ...]:
     return (float(bounds.low), float(bounds.high), bounds.low_open, bounds.high_open)
 
 
-def _size(checked: CheckedLoss, table: Table, axis: str, term: Term | None) -> tuple[Literal, ...]:
+def _size(table: Table, axis: str, term: Term | None) -> tuple[Literal, ...]:
     assert term is not None
     if term.op == "const":
         return (axis, table.names[axis])
-    if term.op == "leaf":
-        return (axis, table.names[str(term.attrs[0])])
-    if term.op == "size":
-        return (axis, f"size {base_axis(str(term.attrs[0]))}")
-    raise DiagnosticError(
-        checked.source,
-        [
-            Diagnostic(
-                "E0802",
-                f"the size of {axis} is more than a number, a param or the size of an axis",
-                (Label(term.span, "this can't be compiled yet"),),
-                "make it a param: `param k: int = 3`",
-            )
-        ],
-    )
+    return (axis, tree(term, table.names))
 
 
 # --- kernels --------------------------------------------------------------------------------------------------------

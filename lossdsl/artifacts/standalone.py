@@ -17,8 +17,8 @@ from lossdsl.source.diagnostic import InternalError
 RUNTIME = tuple(
     f"lossdsl.runtime.{name}"
     for name in (
-        *("signature", "reduction", "mismatch", "binding", "quick", "values", "ops", "lane", "kernels", "autograd"),
-        *("calling", "module"),
+        *("signature", "reduction", "extents", "mismatch", "binding", "quick", "values", "ops", "lane", "kernels"),
+        *("autograd", "calling", "module"),
     )
 )
 

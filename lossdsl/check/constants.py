@@ -22,7 +22,7 @@ _NAMES = {"pi": math.pi, "inf": math.inf}
 def constant(cx: Context, scope: Scope, expr: ast.Expr, what: str) -> float | int | None:
     """The value of a constant expression; None after an error."""
     try:
-        return _value(expr)
+        return value_of(expr)
     except _NotConstantError as error:
         message = f"{what} is a number, known before any tensor is"
         cx.error(
@@ -39,7 +39,8 @@ class _NotConstantError(Exception):
         self.expr = expr
 
 
-def _value(expr: ast.Expr) -> float | int:
+def value_of(expr: ast.Expr) -> float | int:
+    """The value of an expression of numbers; an exception of this module or an ArithmeticError where it has none."""
     match expr:
         case ast.Number(text):
             if text.isdigit() and len(text) <= 15:
@@ -51,11 +52,11 @@ def _value(expr: ast.Expr) -> float | int:
         case ast.Name(name) if name in _NAMES:
             return _NAMES[name]
         case ast.Unary("-", value=inner):
-            return -_value(inner)
+            return -value_of(inner)
         case ast.Binary(op, left, right):
-            return _binary(expr, op, _value(left), _value(right))
+            return _binary(expr, op, value_of(left), value_of(right))
         case ast.Call(function, axes=(), args=(ast.Argument(inner, None, None, None),)) if function in _FUNCTIONS:
-            return float(_FUNCTIONS[function](_value(inner)))
+            return float(_FUNCTIONS[function](value_of(inner)))
     raise _NotConstantError(expr)
 
 

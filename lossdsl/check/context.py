@@ -100,6 +100,7 @@ class Context:
     called: set[str] = field(default_factory=set)  # defs and modes of the file that are used
     missing: set[str] = field(default_factory=set)  # modes that name no function, reported
     declaring: bool = False
+    promised: set[str] = field(default_factory=set)  # inputs that are declared further down
     uses: list[tuple[Span, str, str, Type | None]] = field(default_factory=list)
     steps: int = 0
     depth: int = 0

@@ -6,6 +6,7 @@ from lossdsl.check.axes import primes
 from lossdsl.check.context import Context, Scope
 from lossdsl.check.operators import need
 from lossdsl.check.params import bounds_of, declare_param, of_name
+from lossdsl.check.sizes import MOST, beyond, written
 from lossdsl.check.terms import INDICES, is_poison
 from lossdsl.check.typed import Input, Term
 from lossdsl.check.types import base_axis
@@ -25,9 +26,15 @@ def declare(cx: Context, scope: Scope, loss: ast.LossDef) -> list[tuple[str, Ter
     for decl in loss.decls:  # inputs may have params of any place as defaults
         if isinstance(decl, ast.ParamDecl):
             declare_param(cx, scope, decl, fresh)
-    for decl in loss.decls:
-        if isinstance(decl, ast.InputDecl):
-            _input(cx, scope, decl, fresh)
+    inputs = [decl for decl in loss.decls if isinstance(decl, ast.InputDecl)]
+    promised = {item.name: of_name(item) for decl in inputs for item in decl.items if item.span in fresh}
+    cx.promised.update(promised)
+    scope.later |= promised
+    for decl in inputs:
+        _input(cx, scope, decl, fresh)
+        for item in decl.items:
+            scope.later.pop(item.name, None)
+            cx.promised.discard(item.name)
     bound = {base_axis(a) for i in cx.inputs.values() if i.default is None and i.draw is None for a in i.axes}
     for decl in loss.decls:
         if isinstance(decl, ast.AxisDecl):
@@ -117,6 +124,8 @@ def _input(cx: Context, scope: Scope, decl: ast.InputDecl, fresh: set[Span]) -> 
     default: Term | None = None
     if decl.default is not None:
         default = cx.expr(cx, scope, decl.default)
+        if kind == "bool" and default.op == "const" and default.attrs[0] in (0, 1):  # as a tensor of 0 and 1
+            default = cx.terms.const(bool(default.attrs[0]), decl.default.span)
         wanted = {"label": "int"}.get(kind, "real" if kind.startswith("prob") else kind)
         if wanted.startswith("index"):
             wanted = "int"
@@ -137,7 +146,9 @@ def _input(cx: Context, scope: Scope, decl: ast.InputDecl, fresh: set[Span]) -> 
             extra = cx.show_axes(value.type.axes - set(axes))
             message = f"the default of `{item.name}` has axes that it hasn't: {extra}"
             assert decl.default is not None
-            cx.error(scope, "E0407", message, decl.default.span, f"this has {cx.show_axes(value.type.axes)}")
+            names = ", ".join([*axes, *extra.strip("[]").split(", ")])
+            fix = f"declare `{item.name}[{names}]`, or reduce it: `mean{extra}(…)`"
+            cx.error(scope, "E0407", message, decl.default.span, f"this has {cx.show_axes(value.type.axes)}", fix)
         if kind.startswith("prob ") and kind[5:] not in axes:
             message = f"`{item.name}` is `{kind}`, but has no axis `{kind[5:]}`"
             cx.error(scope, "E0413", message, item.span, "", f"write `{item.name}[N, {kind[5:]}]`")
@@ -150,7 +161,13 @@ def _input(cx: Context, scope: Scope, decl: ast.InputDecl, fresh: set[Span]) -> 
 def _axis(cx: Context, scope: Scope, decl: ast.AxisDecl, bound: set[str], conditions: list[tuple[str, Term]]) -> None:
     name = decl.axis.name
     if decl.size is not None:
-        size = need(cx, scope, "int", cx.expr(cx, scope, decl.size), decl.size.span, "the size of an axis")
+        size = cx.expr(cx, scope, decl.size)
+        if isinstance(decl.size, ast.Name) and size.op == "leaf" and size.type.kind == "real":
+            message = f"the size of `{name}` is a whole number, but `{decl.size.name}` is real"
+            fix = f"declare it so: `param {decl.size.name}: int = …`"
+            cx.error(scope, "E0401", message, decl.size.span, "of kind real", fix)
+            return
+        size = need(cx, scope, "int", size, decl.size.span, "the size of an axis")
         if is_poison(size):
             return
         if size.type.axes:
@@ -163,6 +180,12 @@ def _axis(cx: Context, scope: Scope, decl: ast.AxisDecl, bound: set[str], condit
             cx.error(
                 scope, "E0309", "copies have the size of their axis", decl.span, "", f"declare `{base_axis(name)}`"
             )
+        elif (part := beyond(size)) is not None or written(size) > MOST:
+            message = f"the size of `{name}` is more than arithmetic of numbers, params and sizes"
+            what = "" if part is None else cx.text(scope, part.span)
+            fix = "`+ - * / ^`, `min max mod floor round abs sqrt log exp`, comparisons and `if` may stand in it"
+            caret = "too long" if part is None else f"{what} is none of these" if what != "this" else ""
+            cx.error(scope, "E0309", message, decl.size.span, caret, fix)
         elif name not in bound:
             cx.sizes[name] = size
     if decl.where is not None:

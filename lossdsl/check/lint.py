@@ -13,6 +13,7 @@ from lossdsl.check.lint_numeric import numeric
 from lossdsl.check.typed import CheckedLoss, Term
 from lossdsl.check.types import base_axis
 from lossdsl.source.diagnostic import Diagnostic
+from lossdsl.source.python_names import owner
 from lossdsl.syntax import ast
 
 _IGNORE = re.compile(r"#\s*lossdsl:\s*ignore\s+([A-Z0-9, ]+)")
@@ -24,6 +25,7 @@ def lint(cx: Context, scope: Scope, loss: ast.LossDef, checked: CheckedLoss) -> 
     """The warnings of a loss that is right, in the order of the text."""
     ignored = {code for m in _IGNORE.finditer(cx.source.text) for code in re.findall(r"W\d{4}", m.group(1))}
     _unused(cx, scope, loss, checked)
+    _renamed(cx, checked)
     _flat_inputs(cx, checked)
     _outside(cx, scope, loss, checked)
     numeric(cx, checked, list(reachable(roots(checked))))
@@ -87,6 +89,16 @@ def _unused(cx: Context, scope: Scope, loss: ast.LossDef, checked: CheckedLoss) 
                 cx.warn("W0505", message, statement.name_span, "never read", "take the line out, or use it")
         elif statement.name not in cx.called and statement.name not in _modes(checked):
             cx.warn("W0505", f"`{statement.name}` is defined and not called", statement.span, "", "take it out")
+
+
+def _renamed(cx: Context, checked: CheckedLoss) -> None:
+    """Inputs and params that have another name in Python."""
+    found = [(i.name, i.span, owner(i.name, False)) for i in checked.inputs]
+    found += [(p.name, p.span, owner(p.name, True)) for p in checked.params if not p.modes]
+    for name, span, who in found:
+        if who:
+            message = f"`{name}` is {who}, so this is called `{name}_` in Python"
+            cx.warn("W0511", message, span, f"passed as `{name}_`", "rename it, or keep to that")
 
 
 def _modes(checked: CheckedLoss) -> set[str]:

@@ -56,8 +56,11 @@ def unknown_value(cx: Context, scope: Scope, expr: ast.Name) -> Term:
         message = f"`{name}` is used before it is assigned"
         other = Label(scope.later[name], "assigned here")
         if cx.declaring:
-            fix = "a declaration reads inputs and params only"
-            return cx.error(scope, "E0205", message, expr.span, "not yet assigned", fix, other)
+            fix = "a declaration reads params and the inputs above it only"
+            if name in cx.promised:
+                message, other = f"`{name}` is read before it is declared", Label(scope.later[name], "declared here")
+                fix = "move its declaration up"
+            return cx.error(scope, "E0205", message, expr.span, "not yet there", fix, other)
         return cx.error(scope, "E0205", message, expr.span, "not yet assigned", "move the assignment up", other)
     if name in scope.modes:
         message = f"`{name}` is a mode: it picks a function"

@@ -104,7 +104,7 @@ def _root(tape: Tape, n: int, parts: list[int]) -> None:
     unknown = next(i for i, v in enumerate(b.nodes) if v.op == "var" and v.attrs == node.attrs)
     slope = reverse(b, {f: b.const(1)}, [unknown]).get(unknown)
     if slope is None:
-        raise NotDifferentiableError("root of an expression without its unknown", node.origin)
+        raise NotDifferentiableError("a root whose equation is flat in its unknown", node.origin)
     at = {unknown: n}
     ct = b.node("neg", [b.node("div", [_sum_up(tape, parts), b.rebuild(slope, at)])])
     # Held in this pass alone, and not by detach: the parts hang on t, as a second pass has to see.
@@ -161,6 +161,29 @@ def _eigvals(tape: Tape, n: int, parts: list[int]) -> None:
     tape.give(node.args[0], b.reduce("sum", (k,), part))
 
 
+def _eigvecs(tape: Tape, n: int, parts: list[int]) -> None:
+    """dv_l = Σ_k v_k (v_kᵀ dM v_l) / (λ_l - λ_k): the second derivative of the eigenvalues, for symmetric M.
+
+    With G = Vᵀ C for the cotangent C, that of M is V S Vᵀ, where S_kl = (G_kl - G_lk) / (2 (λ_l - λ_k)) off the
+    diagonal. It is NaN where eigenvalues tie: the limit depends on more than their derivatives.
+    """
+    b = tape.builder
+    node = b[n]
+    row, column, k = (str(a) for a in node.attrs)
+    l = b.fresh_axis(k)  # noqa: E741
+    at_l = {k: b.index(l)}
+    values = b.node("eigvals", node.args, node.attrs)
+    inner = b.reduce("sum", (row,), b.node("mul", [n, b.pick(_sum_up(tape, parts), at_l)]))
+    turned = b.pick(inner, {k: b.index(l), l: b.index(k)})
+    gap = b.node("sub", [b.pick(values, at_l), values])
+    share = b.node("div", [b.node("sub", [inner, turned]), b.node("mul", [b.const(2), gap])])
+    share = b.node("select", [b.node("eq", [b.index(k), b.index(l)]), b.const(0), share])
+    right = b.pick(n, {row: b.index(column), k: b.index(l)})
+    left = b.reduce("sum", (k,), b.node("mul", [n, share]))
+    part = b.reduce("sum", (l,), b.node("mul", [left, right]))
+    tape.spread(node.args[0], b.type(node.args[0]).axes, part)
+
+
 ADJOINTS: dict[str, Adjoint] = {
     "reduce": _reduce,
     "logp": logp_adjoint,
@@ -172,4 +195,5 @@ ADJOINTS: dict[str, Adjoint] = {
     "inverse": _inverse,
     "solve": _solve,
     "eigvals": _eigvals,
+    "eigvecs": _eigvecs,
 }

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from lossdsl.check.sizes import ordered, size_axes
 from lossdsl.check.typed import CheckedLoss, Input
 from lossdsl.check.types import base_axis
 from lossdsl.ir.graph import Graph
+from lossdsl.ir.inputs import GIVEN
 from lossdsl.ir.interpret import evaluate
 from lossdsl.registry import Registry
 from lossdsl.source.diagnostic import Diagnostic, Label
@@ -137,6 +139,7 @@ def _leaves(
 ) -> tuple[dict[str, Any], dict[str, int]]:
     """Arrays for every input and param of the loss, from the example or their defaults, and the extents of axes."""
     leaves: dict[str, Any] = {leaf.name: np.asarray(IGNORED) for leaf in graph.leaves if leaf.name == "@ignore_index"}
+    leaves |= {leaf.name: np.asarray(1) for leaf in graph.leaves if leaf.name.startswith(GIVEN)}
     sizes: dict[str, tuple[int, str]] = {}
     for param in checked.params:
         if not param.modes:
@@ -153,29 +156,41 @@ def _leaves(
         if item.default is None:
             hint = "a drawn input has no fixed value" if item.draw else "it has no default"
             raise _Unfit(f"the example gives no {item.name!r}, and {hint}", span, f"add `{item.name} = …`")
-        known = _extents(checked, leaves, sizes)
+        known = _extents(checked, registry, graph, leaves, sizes)
         name = f"default.{item.name}"
         value = evaluate(graph, registry, leaves, [name], sizes=known)[name]
         if any(base_axis(axis) not in known for axis in item.axes):
             raise _Unfit(f"nothing in the example says how large {item.name!r} is", span, f"add `{item.name} = …`")
         leaves[item.name] = np.broadcast_to(value, [known[base_axis(axis)] for axis in item.axes])
-    return leaves, _extents(checked, leaves, sizes)
+    return leaves, _extents(checked, registry, graph, leaves, sizes)
 
 
-def _extents(checked: CheckedLoss, leaves: Mapping[str, Any], bound: Mapping[str, tuple[int, str]]) -> dict[str, int]:
-    """The extents of axes: those that tensors bind, and those that the file gives as a number, a param or another's."""
+def _extents(
+    checked: CheckedLoss,
+    registry: Registry,
+    graph: Graph,
+    leaves: Mapping[str, Any],
+    bound: Mapping[str, tuple[int, str]],
+) -> dict[str, int]:
+    """The extents of axes: those that tensors bind, and those that the file gives, as far as they are known."""
     known = {axis: size for axis, (size, _) in bound.items()}
-    for axis in checked.axes:
-        if axis.size is None or axis.name in known:
+    outputs = dict(graph.outputs)
+    for axis, size in ordered(checked.axes):
+        if axis in known:
             continue
-        (what,) = axis.size.attrs
-        match axis.size.op:
+        match size.op:
             case "const":
-                known[axis.name] = int(float(what))  # type: ignore[arg-type]
-            case "leaf" if str(what) in leaves:
-                known[axis.name] = int(leaves[str(what)])
-            case "size" if base_axis(str(what)) in known:
-                known[axis.name] = known[base_axis(str(what))]
+                known[axis] = int(float(size.attrs[0]))  # type: ignore[arg-type]
+            case "leaf":
+                known[axis] = int(leaves[str(size.attrs[0])])
+            case "size" if base_axis(str(size.attrs[0])) in known:
+                known[axis] = known[base_axis(str(size.attrs[0]))]
+            case op if op != "size" and size_axes(size) <= set(known):
+                name = f"size.{axis}"
+                value = float(evaluate(graph, registry, leaves, [name], sizes=known)[name]) if name in outputs else nan
+                if not value.is_integer() or value < 0:
+                    raise _Unfit(f"the axis {axis} can't be {value:g} long", size.span)
+                known[axis] = int(value)
     return known
 
 

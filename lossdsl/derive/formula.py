@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from lossdsl.ir.builder import Builder
 from lossdsl.ir.dump import show_attr
 from lossdsl.ir.graph import Graph, JointGraph, Node, reachable
+from lossdsl.ir.inputs import GIVEN
 from lossdsl.registry import Registry
 
 IF, OR, AND, NOT, COMPARE, ADD, TIMES, NEGATE, POWER, POSTFIX = range(10)
@@ -54,6 +55,8 @@ def plain(joint: JointGraph, registry: Registry) -> Graph:
         name = str(node.attrs[0]) if node.op == "leaf" else ""
         if name == "@ignore_index":
             ignored.add(n)
+        elif name.startswith(GIVEN):
+            instead[n] = b.const(1)
         elif name in constants:
             instead[n] = constants[name]
         elif node.op == "eq" and ignored & set(node.args):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lossdsl.check.types import base_axis
 from lossdsl.ir.graph import Graph, Leaf
+from lossdsl.ir.inputs import GIVEN
 from lossdsl.primitives.interval import Interval
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ def _value(leaf: Leaf, shape: tuple[int, ...], sizes: dict[str, int], rng: np.ra
 
     if leaf.name == "@ignore_index":
         return np.array(IGNORE_INDEX)
+    if leaf.name.startswith(GIVEN):
+        return rng.integers(0, 2, ())
     kind = leaf.type.kind
     if kind.startswith("index "):
         return rng.integers(0, sizes.get(kind.split()[1], DEFAULT_SIZE), shape)

@@ -72,7 +72,7 @@ class Graph:
     rows            the body of the caller's reduction, already times its weight, 0 where absent; or the batch loss
     weight          what the "valid" denominator sums: 1 or the weight where present, else 0; missing when it is all
                     ones
-    aux.NAME        named outputs;  default.NAME  defaults of inputs
+    aux.NAME        named outputs;  default.NAME  defaults of inputs;  size.A  sizes that are arithmetic
     grad.NAME       (JointGraph) the cotangent of a differentiable leaf, given the seeds
     second.NAME     (JointGraph) cotangents of leaves and of the seeds `@rows`, `@weight`, given seeds `@grad.NAME`
     """

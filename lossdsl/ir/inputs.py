@@ -9,14 +9,17 @@ from fractions import Fraction
 
 from lossdsl.check.typed import CheckedLoss, Input, Term
 from lossdsl.check.types import Type
+from lossdsl.ir.bounds import within
 from lossdsl.ir.builder import Builder
 from lossdsl.ir.graph import Leaf
-from lossdsl.ir.presence import PRESENT, Condition, Factors, conjunction, met
+from lossdsl.ir.presence import PRESENT, Condition, Factors, conjunction, factors_of, met
 from lossdsl.primitives.interval import FINITE, Interval
 from lossdsl.source.diagnostic import Diagnostic, DiagnosticError, Label
 from lossdsl.source.text import Span
 
 Lowered = tuple[int, Factors]  # a term's node, and what must hold for it to be there
+
+GIVEN = "@given."  # @given.X is 1 if the input X is passed, 0 if its computed default stands for it
 
 
 @dataclass(slots=True)
@@ -46,7 +49,7 @@ def hardened(i: Input) -> Input:
     """A `prob C` input as labels."""
     axis = i.kind.removeprefix("prob ")
     axes = tuple(a for a in i.axes if a != axis)
-    return replace(i, axes=axes, kind=f"index {axis}", fixed=True, bounds=None)
+    return replace(i, axes=axes, kind=f"index {axis}", fixed=True, bounds=None, default=None)
 
 
 def input_leaf(state: State, i: Input) -> int:
@@ -67,6 +70,40 @@ def _interval(i: Input) -> Interval:
     return FINITE if i.kind in ("int", "label") or i.draw is not None else Interval()
 
 
+def computed_default(checked: CheckedLoss, i: Input) -> Term | None:
+    """The default of an input if it is more than a number or a scalar param, with which the caller fills a tensor.
+
+    The graph chooses by `@given.X` between the tensor and such a default, so that it is derived like all the rest.
+    """
+    term = i.default
+    while term is not None and term.op == "neg":
+        term = term.args[0]
+    if term is None or term.op == "const":
+        return None
+    param = i.default is term and term.op == "leaf" and not term.type.axes
+    return None if param and any(p.name == term.attrs[0] for p in checked.params) else i.default
+
+
+def input_value(state: State, i: Input) -> Lowered:
+    """The entries of an input whatever conditions say of them: those of the call, or of its computed default."""
+    b, leaf = state.b, input_leaf(state, i)
+    default = computed_default(state.checked, i)
+    if default is None:
+        return leaf, PRESENT
+    node, present = state.memo[id(default)]
+    if i.kind.startswith("index ") and default.type.kind != i.kind:  # it may be no index of the axis
+        present |= (outside := within(b, node, i.kind.removeprefix("index ")))
+        node = where(b, conjunction(b, outside), node)
+    if i.fixed:
+        node = b.node("detach", [node])
+    given = b.leaf(Leaf(f"{GIVEN}{i.name}", (), Type(kind="int", interval=FINITE), "param", False))
+    passed = b.node("ne", [given, b.const(0)])
+    there = conjunction(b, present)
+    if there is not None:
+        present = factors_of(b, b.node("select", [passed, b.const(True), there]))
+    return b.node("select", [passed, leaf, node]), present
+
+
 def read_leaf(state: State, term: Term, args: Sequence[Lowered]) -> Lowered:
     b, name = state.b, str(term.attrs[0])
     found = state.inputs.get(name)
@@ -76,8 +113,8 @@ def read_leaf(state: State, term: Term, args: Sequence[Lowered]) -> Lowered:
         return b.leaf(
             Leaf(name, param.axes, type, "param", not param.integer and type.kind == "real"), param.span
         ), PRESENT
-    node = input_leaf(state, found)
-    present = met(b, state.conditions, found.axes)
+    node, present = input_value(state, found)
+    present |= met(b, state.conditions, found.axes)
     if found.kind == "real" or found.kind.startswith(("prob ", "index ")):
         node = where(b, conjunction(b, present), node, b.const(_harmless(_interval(found))))
     if term.type.kind == "real" and found.kind.startswith("index "):  # labels for probabilities: one-hot

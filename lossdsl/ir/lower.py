@@ -14,7 +14,7 @@ from lossdsl.check.typed import CheckedLoss
 from lossdsl.check.types import Type, base_axis
 from lossdsl.ir.builder import Builder
 from lossdsl.ir.graph import Graph, Leaf
-from lossdsl.ir.inputs import State, hardened, input_leaf, where
+from lossdsl.ir.inputs import State, computed_default, hardened, input_leaf, input_value, where
 from lossdsl.ir.presence import Condition, conjunction, factors_of, met
 from lossdsl.ir.termrules import lower_term
 from lossdsl.primitives.interval import FINITE
@@ -73,7 +73,14 @@ def _outputs(state: State, over: tuple[str, ...]) -> dict[str, int]:
     for name, term in checked.outputs:
         node, there = lower_term(state, term)
         outputs[f"aux.{name}"] = where(b, conjunction(b, there | met(b, state.conditions, term.type.axes)), node)
-    return outputs | defaults
+    return outputs | defaults | _sizes(state)
+
+
+def _sizes(state: State) -> dict[str, int]:
+    """The sizes of axes that are arithmetic, counted as the tensors of a call have them."""
+    whole = State(state.checked, state.b, {}, frozenset())
+    sizes = {a.name: a.size for a in state.checked.axes if a.size is not None}
+    return {f"size.{a}": lower_term(whole, s)[0] for a, s in sizes.items() if s.op not in ("const", "leaf", "size")}
 
 
 def _conditions(state: State) -> None:
@@ -81,8 +88,13 @@ def _conditions(state: State) -> None:
     b, checked = state.b, state.checked
     for i in state.inputs.values():
         if i.kind.startswith("index ") and state.rows & {base_axis(a) for a in i.axes}:
+            if (default := computed_default(checked, i)) is not None:
+                lower_term(state, default)
+            node, there = input_value(state, i)
             ignored = b.leaf(Leaf(IGNORE, (), Type(kind="int", interval=FINITE), "param", False))
-            state.conditions.append(Condition(i.axes, b.node("ne", [input_leaf(state, i), ignored])))
+            kept = conjunction(b, there | {b.node("ne", [node, ignored])})
+            assert kept is not None
+            state.conditions.append(Condition(i.axes, kept))
     state.memo.clear()  # inputs are read under these conditions now, and under all of them below
     found: list[Condition] = []
     for _, mask in checked.conditions:

@@ -10,7 +10,7 @@ from lossdsl.check.typed import Term
 from lossdsl.check.types import base_axis
 from lossdsl.ir.bounds import within
 from lossdsl.ir.builder import Builder
-from lossdsl.ir.inputs import Lowered, State, read_leaf, where
+from lossdsl.ir.inputs import Lowered, State, computed_default, read_leaf, where
 from lossdsl.ir.presence import PRESENT, Factors, conjunction, factors_of, met, split
 from lossdsl.source.diagnostic import InternalError
 
@@ -25,7 +25,7 @@ def lower_term(state: State, root: Term) -> Lowered:
         if id(term) in state.memo:
             stack.pop()
             continue
-        waiting = [a for a in term.args if id(a) not in state.memo]
+        waiting = [a for a in _before(state, term) if id(a) not in state.memo]
         if waiting:
             stack.extend(waiting)
             continue
@@ -38,6 +38,13 @@ def lower_term(state: State, root: Term) -> Lowered:
         state.b._from = outer
         state.terms.append(term)
     return state.memo[id(root)]
+
+
+def _before(state: State, term: Term) -> tuple[Term, ...]:
+    """The terms that this one reads: an input's computed default is one."""
+    found = state.inputs.get(str(term.attrs[0])) if term.op == "leaf" else None
+    default = None if found is None else computed_default(state.checked, found)
+    return term.args if default is None else (default,)
 
 
 def _lower(state: State, term: Term, args: Sequence[Lowered]) -> Lowered:
@@ -175,7 +182,7 @@ def _number(term: Term) -> int:
 
 
 def _matrix(state: State, term: Term, args: Sequence[Lowered]) -> Lowered:
-    """logdet, solve, eigvals. A row that isn't there becomes a row of the identity, as if it had been removed."""
+    """logdet, solve, eigvals. A row that isn't there is as if it had been removed: it becomes one of the identity."""
     b = state.b
     rows, columns = str(term.attrs[0]), str(term.attrs[1])
     matrix, present = args[0]
@@ -183,11 +190,12 @@ def _matrix(state: State, term: Term, args: Sequence[Lowered]) -> Lowered:
     inner |= met(b, state.conditions, {*term.args[0].type.axes, rows, columns}, (rows, columns))
     condition = conjunction(b, inner)
     nodes = [n for n, _ in args]
-    if condition is not None and term.op == "eigvals":
-        message = "eigenvalues of a matrix with rows that may be absent can't be compiled yet"
-        raise state.fail("E0802", message, term.span, "of this matrix")
     if condition is not None:
-        one = b.node("select", [b.node("eq", [b.index(rows), b.index(columns)]), b.const(1), b.const(0)])
+        filler = b.const(1)
+        if term.op == "eigvals":
+            filler, entries = _above(b, matrix, condition, rows, columns)
+            outer |= factors_of(b, b.node("lt", [b.index(str(term.attrs[2])), entries]))
+        one = b.node("select", [b.node("eq", [b.index(rows), b.index(columns)]), filler, b.const(0)])
         nodes[0] = b.node("select", [condition, matrix, one])
     if term.op == "solve":
         right, there = args[1]
@@ -196,6 +204,19 @@ def _matrix(state: State, term: Term, args: Sequence[Lowered]) -> Lowered:
         nodes[1] = where(b, conjunction(b, missing), right)
         outer |= others | met(b, state.conditions, term.type.axes, (columns,))
     return b.node(term.op, nodes, _plain(term.attrs)), outer
+
+
+def _above(b: Builder, matrix: int, condition: int, rows: str, columns: str) -> tuple[int, int]:
+    """A number a row above all eigenvalues of the rows that are there (Gershgorin's circles), and how many these are.
+
+    On the diagonal of the other rows they are eigenvalues that come last, where the result is absent.
+    """
+    there = b.pick(condition, {columns: b.index(rows)})
+    circles = b.reduce("sum", (columns,), b.node("abs", [matrix]), condition)
+    widest = b.node("maximum", [b.const(0), b.reduce("max", (rows,), circles, there)])
+    step = b.node("div", [b.node("add", [b.index(rows), b.const(1)]), b.size(rows)])  # no two alike
+    above = b.node("mul", [b.node("add", [widest, b.const(1)]), b.node("add", [b.const(1), step])])
+    return b.node("detach", [above]), b.reduce("count", (rows,), b.const(True), there)
 
 
 def _plain(attrs: Iterable[object]) -> tuple[str, ...]:

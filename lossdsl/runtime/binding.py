@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lossdsl.runtime.extents import extent
 from lossdsl.runtime.mismatch import devices, item, leads, mismatch, ranks
 from lossdsl.runtime.signature import InputSpec, Signature, base_axis
 
@@ -75,23 +76,31 @@ def bind(
                 device = x.device
             elif x.device != device:
                 raise devices(signature, tensors)
-    for axis, source in signature.sizes:
-        if axis not in sizes:
-            sizes[axis] = _size(source, sizes, params)
+    _fill_sizes(signature, sizes, params)
     for i, (spec, x) in enumerate(zip(specs, tensors, strict=True)):
         if x is None:
             tensors[i] = _default(signature, spec, tensors, sizes, params)
     return Bound(tensors, sizes, folded, labels)  # type: ignore[arg-type]
 
 
-def _size(
-    source: int | str, sizes: Mapping[str, int], params: Mapping[str, Tensor]
-) -> int:
-    if isinstance(source, int):
-        return source
-    if source.startswith("size "):
-        return sizes[source.removeprefix("size ")]
-    return int(params[source])
+def _fill_sizes(
+    signature: Signature, sizes: dict[str, int], params: Mapping[str, Tensor]
+) -> None:
+    """Add the axes that no argument shows; one may be sized by another before it."""
+    for axis, source in signature.sizes:
+        if axis in sizes:
+            continue
+        try:
+            value = extent(source, sizes, params)
+        except KeyError as error:
+            unknown = str(error.args[0])
+            raise TypeError(
+                f"{signature.name}: axis {axis} depends on {unknown}, "
+                "and no argument says how long that is"
+            ) from None
+        if not (value >= 0 and float(value).is_integer()):
+            raise ValueError(f"{signature.name}: axis {axis} can't be {value} long")
+        sizes[axis] = int(value)
 
 
 # --- types and dtypes -----------------------------------------------------------------
@@ -102,7 +111,7 @@ def _convert(signature: Signature, given: Sequence[Any]) -> list[Tensor | None]:
     tensors: list[Tensor | None] = []
     for spec, x in zip(signature.inputs, given, strict=True):
         if x is None:
-            if spec.default is None and spec.draw is None:
+            if not spec.optional:
                 raise TypeError(f"{signature.name}: {spec.name} is missing")
             tensors.append(None)
             continue
@@ -279,6 +288,8 @@ def _default(
         if spec.draw == "gumbel":
             return x.exponential_().log_().neg_()
         return x.uniform_()
+    if spec.computed:  # the kernels read their own default in its place
+        return torch.zeros((), dtype=dtype, device=device).expand(shape)
     if isinstance(spec.default, str):
         return params[spec.default].to(device, dtype).expand(shape)
     assert spec.default is not None

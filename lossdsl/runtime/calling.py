@@ -74,6 +74,7 @@ def call(
         if (
             found is not None
             and not compiled.signature.sizes
+            and not compiled.computed
             and in_range(compiled.quick, *found)
         ):
             # all indices are in range, so a negative one to ignore is nowhere
@@ -158,12 +159,13 @@ def _call(
             for s, x in zip(signature.inputs, tensors, strict=True)
         ]
     if check:
-        check_values(signature, tensors)
+        check_values(signature, tensors, inputs)
     operands = [*tensors]
     for p in params:
         if p.dim() and p.device != tensors[0].device:
             p = p.to(tensors[0].device)
         operands.append(p)
+    operands += [torch.tensor(int(inputs[i] is not None)) for i in compiled.computed]
     sizes = tuple(bound.sizes[axis] for axis, _ in signature.sizes)
     word = reduction if signature.kind != "map" else "none"
     outs = evaluate(

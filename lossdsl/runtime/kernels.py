@@ -16,7 +16,8 @@ from lossdsl.runtime.signature import KernelFunction, Signature
 class Compiled:
     """The kernels of a generated module with what is derived from them once.
 
-    Operands are the inputs and params of the signature, in that order. Kernels are
+    Operands are the inputs and params of the signature, in that order, then 1 or 0
+    for each computed input: whether it was passed. Kernels are
 
         value, aux           the rows and weights; and with the named outputs
         weight               the weights alone
@@ -34,6 +35,8 @@ class Compiled:
         self.signature = signature
         self.operands = [s.name for s in signature.inputs]
         self.operands += [s.name for s in signature.params]
+        self.computed = tuple(i for i, s in enumerate(signature.inputs) if s.computed)
+        self.operands += [signature.inputs[i].given for i in self.computed]
         self.inputs = len(signature.inputs)
         self.indexed = any(s.kind.startswith("index ") for s in signature.inputs)
         self.quick = tuple(map(Quick, signature.inputs))

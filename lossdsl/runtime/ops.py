@@ -40,6 +40,7 @@ class Program:
         axes = {s.name: s.axes for s in signature.inputs}
         axes |= {s.name: s.axes for s in signature.params}
         axes |= {f"@grad.{name}": own for name, own in axes.items()}
+        axes |= {s.given: () for s in signature.inputs if s.computed}
         axes |= {"@rows": signature.batch, "@weight": signature.batch}
         self.axes = tuple(axes[arg] for arg in spec.args)
         self.real = tuple(

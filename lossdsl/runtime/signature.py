@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 Bounds = tuple[float, float, bool, bool]  # low, high, low excluded, high excluded
+Extent = float | str | tuple[Any, ...]  # a number, a param, "size A", or (operation, …)
 
 
 @dataclass(frozen=True, slots=True)
 class InputSpec:
-    """A tensor of the call. `default` is a number, the name of a param, or None."""
+    """A tensor of the call. `default` is a number, the name of a param, or None.
+
+    The kernels of a `computed` one know a default of their own, and take `@given.NAME`.
+    """
 
     name: str
     axes: tuple[str, ...]
@@ -20,6 +24,17 @@ class InputSpec:
     default: float | str | None = None
     draw: str | None = None  # gumbel, uniform, normal
     bounds: Bounds | None = None
+    computed: bool = False
+
+    @property
+    def optional(self) -> bool:
+        """Whether a call may leave it out."""
+        return self.computed or self.default is not None or self.draw is not None
+
+    @property
+    def given(self) -> str:
+        """The operand that says whether it was passed."""
+        return f"@given.{self.name}"
 
     @property
     def target(self) -> str:
@@ -63,9 +78,9 @@ class Signature:
     for the outermost reduction, or None for a batch loss or a map. `rowwise`: no row
     depends on another, on its place or on how many there are. `fold` is the batch axis
     that extra dimensions join, if any. `sizes` are axes that no input needs to bind: a
-    number, an integer param or "size A" each. `counted`: the weight of a row is 1, or 0
-    where an index is the ignored one. `second_missing` says why there is no second
-    derivative.
+    number, a param, "size A" or arithmetic of them each. `counted`: the weight of a row
+    is 1, or 0 where an index is the ignored one. `second_missing` says why there is no
+    second derivative.
     """
 
     name: str
@@ -80,7 +95,7 @@ class Signature:
     backend: str = "torch"
     devices: tuple[str, ...] = ("*",)
     fold: str = ""
-    sizes: tuple[tuple[str, int | str], ...] = ()
+    sizes: tuple[tuple[str, Extent], ...] = ()
     counted: bool = False
     second_missing: str = ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -128,10 +129,16 @@ def _out_of_range(
     )
 
 
-def check_values(signature: Signature, tensors: Sequence[Tensor]) -> None:
+def check_values(
+    signature: Signature, tensors: Sequence[Tensor], given: Sequence[Any]
+) -> None:
     """Scan the inputs for what the file assumes of them; ValueError names the place."""
-    for spec, x in zip(signature.inputs, tensors, strict=True):
-        if not x.is_floating_point() or not x.numel():
+    for spec, x, own in zip(signature.inputs, tensors, given, strict=True):
+        if (
+            not x.is_floating_point()
+            or not x.numel()
+            or (spec.computed and own is None)
+        ):
             continue
         x = x.detach()
         prob = spec.kind.startswith("prob")

@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 import lossdsl
-from lossdsl.artifacts.identifiers import ATTRIBUTES, arguments, class_name
+from lossdsl.artifacts.identifiers import arguments, class_name
 from lossdsl.artifacts.literals import Apply, docstring_text, literal, quoted
 from lossdsl.backends.manager import availability
 from lossdsl.pipeline import build
 from lossdsl.plugins import discover
+from lossdsl.runtime.module import Loss
+from lossdsl.source.python_names import ATTRIBUTES
 from lossdsl.source.text import Source
 
 REGISTRY = discover()
@@ -180,18 +182,46 @@ def test_attributes_are_those_of_a_module() -> None:
 
     own = {name for name in dir(torch.nn.Module()) if not name.startswith("_")}
     assert own <= ATTRIBUTES
+    assert {name for name in dir(Loss) if not name.startswith("_")} <= ATTRIBUTES
 
 
 def test_names() -> None:
-    assert arguments(["γ", "gamma", "lambda", "self", "reduction", "x'", "train"]) == {
+    assert arguments(["γ", "gamma", "lambda", "self", "reduction", "x'", "train"], ["eval", "value", "input"]) == {
         "γ": "gamma",
         "gamma": "gamma_",
         "lambda": "lambda_",
         "self": "self_",
         "reduction": "reduction_",
         "x'": "x",
-        "train": "train_",
+        "train": "train",
+        "eval": "eval_",
+        "value": "value",
+        "input": "input",
     }
+
+
+TAKEN = """loss taken
+input value[N], input[N], gradient[N], tensor[N], torch[N], match[N]
+param second = 1, max = 2, type_of = 3, compiled = 4, loss_of = 5
+return value^2 + second * input + max * gradient * tensor + type_of * torch * match + compiled + loss_of
+"""
+
+
+@pytest.mark.parametrize("standalone", [False, True])
+def test_names_of_the_module_and_of_builtins_may_be_arguments(standalone: bool) -> None:
+    import torch
+
+    artifact = build(Source("taken.loss", TAKEN), REGISTRY, "torch", standalone=standalone).artifact
+    module = artifact.load()
+    value, *rest = (torch.tensor([float(k)], dtype=torch.float64, requires_grad=True) for k in range(2, 8))
+    names = ("input", "gradient", "tensor", "torch", "match")
+    given = dict(zip(names, rest, strict=True))
+    want = 4 + 1 * 3 + 2 * 4 * 5 + 3 * 6 * 7 + 4 + 5
+    for loss in (module.Taken(), module.taken):
+        found = loss(value=value, **given)
+        assert found.item() == want
+        assert torch.autograd.grad(found, value)[0].item() == 4
+        assert loss(value, **given, max=0, second=0.0, compiled_=1, reduction="sum").item() == 4 + 126 + 1 + 5
     assert class_name("cross_entropy", ()) == "CrossEntropy"
     assert class_name("loss", {"Loss"}) == "Loss_"
     assert class_name("none", ()) == "None_"

@@ -7,16 +7,19 @@ by being there; `LOSSDSL_UPDATE_GOLDEN=1 pytest tests/bad` writes the texts, whi
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
-from lossdsl.check.check import check
+from lossdsl.derive.claims.decide import decide
+from lossdsl.derive.examples import run_examples
+from lossdsl.pipeline import middle
 from lossdsl.plugins import discover
+from lossdsl.source.codes import all_codes
 from lossdsl.source.diagnostic import Diagnostic, DiagnosticError
 from lossdsl.source.render import render_terminal
 from lossdsl.source.text import Source
-from lossdsl.syntax import parse
 
 HERE = Path(__file__).parent
 FILES = sorted(HERE.rglob("*.loss"))
@@ -24,11 +27,16 @@ UPDATE = os.environ.get("LOSSDSL_UPDATE_GOLDEN") == "1"
 
 
 def diagnostics(source: Source) -> tuple[Diagnostic, ...]:
-    """What is wrong with a file: its errors, or its warnings if it has none."""
+    """What is wrong with a file: its errors, or its warnings if it has none, or else what it says of itself."""
+    registry = discover({})
     try:
-        return check(parse(source), source, discover({})).warnings
+        made = middle(source, registry)
     except DiagnosticError as error:
         return error.diagnostics
+    examples = run_examples(made.checked, registry, lambda modes: made.graph)
+    verdicts = decide(made.lossdef, made.checked, registry)
+    problems = [*(r.problem for r in examples), *(v.problem for v in verdicts)]
+    return (*made.checked.warnings, *(p for p in problems if p is not None))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(HERE).with_suffix("").as_posix())
@@ -41,6 +49,11 @@ def test_rendered_output(path: Path) -> None:
     assert rendered, "nothing is wrong with this file"
     assert golden.exists(), "LOSSDSL_UPDATE_GOLDEN=1 writes it"
     assert rendered == golden.read_text(encoding="utf-8")
+
+
+def test_there_is_a_file_for_every_code() -> None:
+    told = {code for path in HERE.rglob("*.txt") for code in re.findall(r"\[([EW]\d{4})\]", path.read_text("utf-8"))}
+    assert told == set(all_codes())
 
 
 def test_no_text_without_its_file() -> None:

@@ -9,9 +9,11 @@ import pytest
 
 from lossdsl.ir.interpret import evaluate
 from lossdsl.ir.lower import lower
+from lossdsl.pipeline import middle
 from lossdsl.source.codes.lower import CODES
 from lossdsl.source.codes.record import ErrorCode
 from lossdsl.source.diagnostic import DiagnosticError
+from lossdsl.source.text import Source
 from tests.ir.compiled import REGISTRY, checked, gradients, graph, reduce_rows, values
 
 NAN = np.nan
@@ -215,8 +217,9 @@ def test_determinants_and_solutions_without_the_absent_rows() -> None:
     found = rows(f"{text}solve[N, N'](m, b)[N' -> N]\n", **given)
     np.testing.assert_allclose(found[KEEP], np.linalg.solve(g, X[KEEP]), rtol=1e-9)
     assert found[1] == 0
-    with pytest.raises(DiagnosticError, match="E0802"):
-        graph(f"{text}sum[K](eigvals[N, N' -> K](m))\n")
+    spectrum = f"{text}sum[K](exp(-eigvals[N, N' -> K](m)) * (K + 1)) + 0 * sum[N](b)\n"
+    want = (np.exp(-np.linalg.eigvalsh(g)) * np.arange(1, 4)).sum()
+    np.testing.assert_allclose(worth(spectrum, **given), want, rtol=1e-12)
 
 
 def test_a_loss_without_absence_has_no_weight() -> None:
@@ -251,5 +254,5 @@ def test_probabilities_given_as_labels_are_one_hot_and_may_be_ignored() -> None:
 @pytest.mark.parametrize("code", CODES, ids=lambda c: c.code)
 def test_the_examples_of_codes_produce_them(code: ErrorCode) -> None:
     with pytest.raises(DiagnosticError) as error:
-        graph(code.example)
+        middle(Source("example.loss", code.example), REGISTRY)
     assert [d.code for d in error.value.diagnostics] == [code.code]

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from lossdsl.check.check import check
+from lossdsl.derive.claims.decide import decide
 from lossdsl.derive.examples import run_examples
 from lossdsl.ir.lower import lower
+from lossdsl.pipeline import build
 from lossdsl.plugins import discover
 from lossdsl.source.diagnostic import DiagnosticError
 from lossdsl.source.text import Source
@@ -35,6 +37,9 @@ def test_block(head: str, text: str) -> None:
     )
     for result in results:
         assert result.ok, f"{result.expected} was said, {result.got} came out"
+    for verdict in decide(parse(source), checked, registry):
+        assert verdict.status in ("proved", "held"), f"{verdict.claim}: {verdict.detail}"
+    assert build(source, registry, "torch").artifact.load()
 
 
 def test_there_are_blocks_of_both_kinds() -> None:

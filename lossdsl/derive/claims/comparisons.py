@@ -8,6 +8,7 @@ from functools import partial
 from math import inf
 from typing import Any
 
+from lossdsl.check import constants
 from lossdsl.derive.claims import at_points, by_algebra, by_rules
 from lossdsl.derive.claims.everywhere import never_negative_everywhere
 from lossdsl.derive.claims.setting import Replacement, Subject, place
@@ -19,11 +20,19 @@ LIMIT_STEP = 1e-12
 FAR = 1e12
 
 
-def settings(when: Sequence[ast.Condition], near: bool = False) -> dict[str, Replacement]:
-    """Leaves replaced by the values of the conditions; with `near`, a limit's by a number close to it."""
+def settings(about: Subject, when: Sequence[ast.Condition], near: bool = False) -> dict[str, Replacement]:
+    """Leaves replaced by the values of the conditions; with `near`, a limit's by a number close to it.
+
+    Conditions on modes are not among them: they choose the graph.
+    """
     found: dict[str, Replacement] = {}
+    kinds = {leaf.name: leaf.type.kind for leaf in about.graph.leaves}
     for condition in when:
+        if condition.name not in kinds:
+            continue
         number = value_of(condition.value)
+        if kinds[condition.name] == "bool":
+            number = bool(number)
         if condition.limit:
             if not near:
                 continue
@@ -43,7 +52,7 @@ def value_of(expr: ast.Expr) -> Fraction | float:
             return value_of(left) / value_of(right)
         case ast.Name("inf"):
             return inf
-    raise ValueError("a condition's value is a number")
+    return constants.value_of(expr)
 
 
 def compared(about: Subject, op: str, right: ast.Expr, when: Sequence[ast.Condition]) -> Found:
@@ -51,7 +60,7 @@ def compared(about: Subject, op: str, right: ast.Expr, when: Sequence[ast.Condit
     if any(c.limit for c in when):
         return _limit(about, op, right, when)
     b = about.builder()
-    replaced = settings(when)
+    replaced = settings(about, when)
     loss = place(b, about.graph, replaced)["rows"]
     other = place(b, about.expression(right), replaced)["rows"]
     if op == "==":
@@ -93,13 +102,13 @@ def _limit(about: Subject, op: str, right: ast.Expr, when: Sequence[ast.Conditio
         return Found("undecided", "a limit is of an equation, in one param")
     (to,) = (c for c in when if c.limit)
     b = about.builder()
-    replaced = settings(when, near=True)
+    replaced = settings(about, when, near=True)
     sides = [place(b, graph, replaced)["rows"] for graph in (about.graph, about.expression(right))]
     # near a limit both sides may differ by about the step
     fails = partial(at_points.differs, slack=1e4 * LIMIT_STEP)
     found = at_points.tried(about, b, b.node("sub", sides), fails, sides[1])
     exact = about.builder()
-    replaced = settings(when)
+    replaced = settings(about, when)
     sides = [place(exact, graph, replaced)["rows"] for graph in (about.graph, about.expression(right))]
     leaf = next((leaf for leaf in about.graph.leaves if leaf.name == to.name), None)
     number = value_of(to.value)

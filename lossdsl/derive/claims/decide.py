@@ -14,6 +14,7 @@ from lossdsl.derive.claims.setting import Subject, place, subject
 from lossdsl.derive.claims.verdict import Found, Verdict
 from lossdsl.derive.prove import TIMEOUT, settle
 from lossdsl.registry import Registry
+from lossdsl.source.diagnostic import Diagnostic, DiagnosticError
 from lossdsl.syntax import ast
 
 ABOUT_ONE: Mapping[str, Callable[[Subject, str], Found]] = {
@@ -34,7 +35,15 @@ def decide(
     if not lossdef.claims:
         return ()
     about = subject(lossdef, checked, registry)
-    found = [_decided(about, claim) for claim in lossdef.claims]
+    found: list[Found] = []
+    wrong: list[Diagnostic] = []
+    for claim in lossdef.claims:
+        try:
+            found.append(_decided(_chosen(about, claim.when), claim))
+        except DiagnosticError as error:
+            wrong += error.diagnostics
+    if wrong:
+        raise DiagnosticError(checked.source, wrong)
     if timeout > 0:
         found = _proved(found, timeout)
     return tuple(_verdict(about, claim, f) for claim, f in zip(lossdef.claims, found, strict=True))
@@ -63,12 +72,14 @@ def _decided(about: Subject, claim: ast.Claim) -> Found:
             return compared(about, op, right, when)
     if any(c.limit for c in when):
         return Found("undecided", "a limit is of an equation")
-    replaced = settings(when)
+    replaced = settings(about, when)
     about = _at(about, when)
     match value:
         case ast.Name("proper"):
             return properties.proper(about)
         case ast.Call(function=kind, args=[argument]) if kind in ABOUT_ONE:
+            if not any(leaf.name == _name(argument.value) for leaf in about.graph.leaves):
+                return Found("proved", f"nothing reads {_name(argument.value)}")
             return ABOUT_ONE[kind](about, _name(argument.value))
         case ast.Binary(op="==", left=ast.Call(function="grad", args=[argument]), right=right):
             return properties.gradient(about, _name(argument.value), right, replaced)
@@ -77,12 +88,19 @@ def _decided(about: Subject, claim: ast.Claim) -> Found:
     return Found("undecided", "claims of this form are not decided yet")
 
 
+def _chosen(about: Subject, when: Sequence[ast.Condition]) -> Subject:
+    """The loss with the modes that the conditions choose."""
+    modes = {p.name for p in about.checked.params if p.modes}
+    chosen = {c.name: c.value.name for c in when if c.name in modes and isinstance(c.value, ast.Name)}
+    return about.with_modes(chosen) if chosen else about
+
+
 def _at(about: Subject, when: Sequence[ast.Condition]) -> Subject:
     """The loss under the conditions of a claim."""
     if not when:
         return about
     b = about.builder()
-    return replace(about, graph=b.graph(place(b, about.graph, settings(when))))
+    return replace(about, graph=b.graph(place(b, about.graph, settings(about, when))))
 
 
 def _name(expr: ast.Expr) -> str:

@@ -113,7 +113,7 @@ _KINKED = ("relu", "abs", "maximum", "minimum", "clip", "sign", "floor", "round"
 def gradient_of(about: Subject, name: str, b: Builder, replaced: dict[str, Replacement]) -> int:
     """The gradient of one row's loss in an input."""
     joint = _any_reference(derive(about.graph, about.registry).graph, about.graph)
-    return place(b, joint, {**replaced, "@rows": lambda b: b.const(1)})[f"grad.{name}"]
+    return place(b, joint, {**replaced, "@rows": lambda b: b.const(1)}).get(f"grad.{name}", b.const(0))
 
 
 def _any_reference(joint: Graph, primal: Graph) -> Graph:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from lossdsl.check.check import check
 from lossdsl.check.typed import CheckedLoss
 from lossdsl.ir.builder import Builder
 from lossdsl.ir.graph import Graph, reachable
+from lossdsl.ir.inputs import GIVEN
 from lossdsl.ir.lower import IGNORE, lower
 from lossdsl.registry import Registry
 from lossdsl.source.text import Source
@@ -26,6 +27,12 @@ class Subject:
     source: Source
     registry: Registry
     graph: Graph
+    modes: Mapping[str, str] = field(default_factory=dict)
+
+    def with_modes(self, modes: Mapping[str, str]) -> Subject:
+        """The same loss with other functions chosen."""
+        checked = check(self.lossdef, self.source, self.registry, modes)
+        return replace(self, checked=checked, graph=lower(checked, self.registry), modes=modes)
 
     def builder(self) -> Builder:
         return Builder(self.registry, self.graph.name, self.graph.axes, self.graph.batch)
@@ -41,7 +48,7 @@ class Subject:
             decls = (*decls, ast.BatchDecl(axes, span=value.span))
         result = ast.Argument(value, span=value.span)
         other = replace(self.lossdef, kind="map", decls=decls, result=result, claims=(), examples=(), outputs=())
-        return lower(check(other, self.source, self.registry), self.registry)
+        return lower(check(other, self.source, self.registry, self.modes), self.registry)
 
 
 def subject(lossdef: ast.LossDef, checked: CheckedLoss, registry: Registry) -> Subject:
@@ -67,6 +74,8 @@ def place(b: Builder, graph: Graph, replaced: Mapping[str, Replacement]) -> dict
             ids[n] = replaced[name](b)
         elif name in defaults and defaults[name] in ids:
             ids[n] = ids[defaults[name]]
+        elif name.startswith(GIVEN):  # what stands for the input has been put in its place
+            ids[n] = b.const(1)
         elif node.op == "leaf":
             ids[n] = b.leaf(leaves[name], node.origin)
         elif node.op == "var":

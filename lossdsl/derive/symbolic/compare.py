@@ -18,6 +18,7 @@ from lossdsl.derive.symbolic.partials import closes
 from lossdsl.derive.symbolic.written import UnsuitableError, Written, to_sympy
 from lossdsl.ir.digits import DIGITS
 from lossdsl.ir.graph import Graph, JointGraph, Leaf
+from lossdsl.ir.inputs import GIVEN
 from lossdsl.ir.interpret import evaluate
 from lossdsl.primitives.interval import Interval
 from lossdsl.registry import Registry
@@ -75,6 +76,8 @@ def _entry(leaf: Leaf, sizes: Mapping[str, int], random: Random) -> Any:
     kind = leaf.type.kind
     if leaf.name == "@ignore_index":
         return IGNORED
+    if leaf.name.startswith(GIVEN):
+        return random.randrange(2)
     if kind.startswith("index "):
         return random.randrange(sizes[kind.split()[1]])
     if kind == "label":

@@ -225,6 +225,14 @@ CODES: tuple[ErrorCode, ...] = (
         "Let the unknown stand in the equation.",
     ),
     ErrorCode(
+        "E0414",
+        "a claim that can't be decided",
+        "A claim compares the loss, or its gradient, with an expression, or says a property of one input; its "
+        "conditions set inputs and params to values that they can have.",
+        _ROW + "return cross_entropy(logits, target)\nclaim 0 <= loss\n",
+        "Say it in one of the forms: `loss >= e`, `convex(x)`, `grad(x) == e`, …",
+    ),
+    ErrorCode(
         "E0413",
         "a kind is incomplete",
         "`index` and `prob` say of which axis; a `prob C` input has that axis.",

@@ -74,6 +74,14 @@ CODES: tuple[ErrorCode, ...] = (
         "Write the plain form: `log(1 + exp(x))`.",
     ),
     ErrorCode(
+        "W0511",
+        "a name that Python keeps for itself",
+        "An input or a param is an argument of the module's call. A word of Python, an option of every call or a "
+        "method of torch modules can't be its name there, so it gets an underscore: `lambda` is passed as `lambda_`.",
+        "loss example\ninput x[N]\nparam lambda = 0.5\nreturn lambda * x\n",
+        "Rename it, or pass it with the underscore.",
+    ),
+    ErrorCode(
         "W0510",
         "a power of what may be negative",
         "With an exponent that need not be whole, a negative base has no real power: the value is NaN.",

@@ -19,8 +19,7 @@ CODES: tuple[ErrorCode, ...] = (
         "E0802",
         "this can't be compiled yet",
         "The construct is part of the language, but this version has no code for it in this place.",
-        "loss spectral\ninput x[N, D]\ninput keep[N]: bool\naxis N where keep\n"
-        "return sum[K](eigvals[N, N' -> K](sum[D](x * x[N -> N'])))\n",
+        "loss flat\ninput x[N]\nreturn root(t in [0, 1]: x - floor(t))\n",
         "say it another way, or report that you need it",
     ),
 )
