@@ -34,7 +34,7 @@ def diagnostics(source: Source) -> tuple[Diagnostic, ...]:
     except DiagnosticError as error:
         return error.diagnostics
     examples = run_examples(made.checked, registry, lambda modes: made.graph)
-    verdicts = decide(made.lossdef, made.checked, registry)
+    verdicts = decide(made.lossdef, made.checked, registry, timeout=0)
     problems = [*(r.problem for r in examples), *(v.problem for v in verdicts)]
     return (*made.checked.warnings, *(p for p in problems if p is not None))
 
@@ -53,7 +53,7 @@ def test_rendered_output(path: Path) -> None:
 
 def test_there_is_a_file_for_every_code() -> None:
     told = {code for path in HERE.rglob("*.txt") for code in re.findall(r"\[([EW]\d{4})\]", path.read_text("utf-8"))}
-    assert told == set(all_codes())
+    assert told == {code for code in all_codes() if code[1:3] != "07"}  # those are of plugins
 
 
 def test_no_text_without_its_file() -> None:
