@@ -175,29 +175,3 @@ def test_empty_batches_single_classes_and_fake_tensors(name: str, registry: Regi
                 assert found.shape == tuple(sizes[x] for x in b.axes), (program.name, size)
             meta = function(*(a.to("meta") for a in called))
             assert [(m.shape, m.dtype) for m in meta] == [(r.shape, r.dtype) for r in results]
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_dtypes_and_strides(dtype: torch.dtype, registry: Registry) -> None:
-    """Half is computed in float32; a gradient has its input's dtype; strides do not matter; integers of any width."""
-    j = joint("cross_entropy", registry)
-    p = plan(j, registry)
-    functions = module(emit(p, None, registry))
-    z = torch.randn(4, 6, generator=torch.Generator().manual_seed(1)).to(dtype)
-    ignored = torch.tensor(-100.0, dtype=torch.float64)
-    wide = torch.float64 if dtype == torch.float64 else torch.float32
-    y = torch.tensor([1, 0, -100, 5])
-    (rows, weight), (gradient,) = (
-        functions.value(z, y, ignored),
-        functions.gradient(z, y, ignored, torch.ones(4).to(wide)),
-    )
-    assert rows.dtype == weight.dtype == wide
-    assert gradient.dtype == dtype
-    expected = torch.nn.functional.cross_entropy(z.to(wide), y, reduction="none")
-    torch.testing.assert_close(rows, expected, rtol=1e-6, atol=1e-7)
-    other = z.T.contiguous().T
-    assert other.stride() != z.stride()
-    seed = torch.ones(()).to(wide).expand(4)
-    for kind in (torch.int32, torch.int64, torch.int16):
-        assert torch.equal(functions.value(other, y.to(kind), ignored)[0], rows)
-        assert torch.equal(functions.gradient(other, y.to(kind), ignored, seed)[0], gradient)

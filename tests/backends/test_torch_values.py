@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from lossdsl.backends.torch.emit import emit
 from lossdsl.plan.interpret import run
 from lossdsl.plan.kernel import Plan
 from lossdsl.plan.names import free_axes, size_argument
 from lossdsl.plan.plan import plan
-from lossdsl.plan.text import parse_kernel
-from lossdsl.primitives.scan import load_primitives
 from lossdsl.registry import Registry
 from tests.backends.emitted import arguments, by_buffer, module
 from tests.kernel import programs as written
@@ -45,36 +42,6 @@ def test_emitted_code_computes_what_the_interpreter_does(name: str, kind: str, r
             np.testing.assert_allclose(
                 found.numpy(), expected, rtol=1e-11, atol=1e-13 * scale, err_msg=f"{program.name} {b.name}"
             )
-
-
-@pytest.mark.parametrize("name", sorted(load_primitives()))
-def test_every_primitive_at_its_samples(name: str, registry: Registry) -> None:
-    """Spelled in torch or printed from its expansion: as the interpreter has it, in the dtype that is computed in."""
-    record = registry.primitives[name]
-    names = "xyz"[: record.arity]
-    kinds = ["bool" if record.argument_kind == "bool" or (name == "select" and i == 0) else "real" for i in range(3)]
-    lines = [f"kernel {name}.value", "axes N"]
-    lines += [f"in {x}[N]: {k}" for x, k in zip(names, kinds, strict=False)]
-    kind = record.kind if record.kind in ("bool", "int") else "bool" if record.argument_kind == "bool" else "real"
-    lines += [f"out result[N]: {kind}"]
-    lines += [f"{x}1[N]{'' if k == 'real' else ': bool'} = load {x}[N]" for x, k in zip(names, kinds, strict=False)]
-    lines += [f"r[N]{'' if kind == 'real' else ': ' + kind} = {name}({', '.join(x + '1' for x in names)})"]
-    program = parse_kernel("\n".join([*lines, "store result[N] = r"]) + "\n")
-    samples = np.array(record.samples)
-    given = {
-        x: samples[:, i] != 0 if k == "bool" else samples[:, i]
-        for i, (x, k) in enumerate(zip(names, kinds, strict=False))
-    }
-    function = module(emit(Plan((program,)), None, registry)).value
-    exact = run(program, registry, given)["result"]
-    (found,) = function(*arguments(program, given))
-    np.testing.assert_allclose(found.numpy(), exact, rtol=4e-15 * max(record.ulp, 1), atol=1e-300)
-    if "real" in kinds[: record.arity]:
-        narrow = function(*(a.float() if a.is_floating_point() else a for a in arguments(program, given)))[0]
-        assert narrow.dtype == (torch.float32 if kind == "real" else found.dtype)
-        rounded = {k: v.astype(np.float32).astype(float) if v.dtype == float else v for k, v in given.items()}
-        expected = run(program, registry, rounded, number="mpmath")["result"].astype(float)
-        np.testing.assert_allclose(narrow.numpy(), expected, rtol=record.ulp * 2.0**-23, atol=1e-37)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
