@@ -158,12 +158,13 @@ class ConstructTests(UsableBackend):
             check(kernel.program, found, interpreted(kernel.program, given), 1e-9)
 
     @pytest.mark.parametrize("masked", [False, True], ids=["all", "masked"])
-    def test_reductions_are_right_or_refused(self, masked: bool) -> None:
+    @pytest.mark.parametrize("width", [6, 150])
+    def test_reductions_are_right_or_refused(self, width: int, masked: bool) -> None:
         """Rows with ties, infinities, and nothing in them, too; each by itself where they are refused together."""
         rng = np.random.default_rng(3)
-        x = np.round(rng.normal(size=(9, 6)) * 2) / 2
+        x = np.round(rng.normal(size=(9, width)) * 2) / 2
         x[2, 1:] = -np.inf
-        keep = rng.random((9, 6)) < 0.6
+        keep = rng.random((9, width)) < 0.6
         keep[4] = False
         keep[2, 0] = True  # where nothing is more than -inf, any place will do as the argmax
         given = {"x": x, "keep": keep}

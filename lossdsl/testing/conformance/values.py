@@ -62,14 +62,17 @@ class ValueTests(UsableBackend):
                 assert all(x.dtype == torch.float32 for x in found)
                 check(kernel.program, found, interpreted(kernel.program, given), SINGLE, floor=1e-2)
 
+    @pytest.mark.parametrize("padding", [0, 70])
     @pytest.mark.parametrize("row", HOSTILE)
-    def test_hostile_rows_against_fifty_digits(self, row: str) -> None:
-        """In single, entry by entry: 4e-6 of each, or the spacing of denormal numbers."""
+    def test_hostile_rows_against_fifty_digits(self, row: str, padding: int) -> None:
+        """In single, entry by entry: 4e-6 of each, or the spacing of denormal numbers. Classes that are ruled out make
+        a narrow row wide and change nothing."""
+        logits = torch.tensor([[*HOSTILE[row], *[-np.inf] * padding]], dtype=torch.float32)
         made = self.built("cross_entropy")
         for name in ("value", "gradient"):
             program = made.kernels[name].program
             given = {
-                "logits": torch.tensor([HOSTILE[row]], dtype=torch.float32),
+                "logits": logits,
                 "target": np.array([0]),
                 "ignore_index": np.array(-100),
                 "seed_rows": torch.ones(1),

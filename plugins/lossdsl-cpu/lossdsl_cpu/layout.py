@@ -696,7 +696,7 @@ def lanes(run: Run) -> None:
         elif r.reduction == "ties":
             text = f"{out[0]}[l] = {a}_top[l], {out[1]}[l] = {a}_n[l];"
         elif r.reduction == "argmax":
-            text = f"{out[0]}[l] = {a}_n[l];"
+            text = f"{out[0]}[l] = {a}_n[l] == 2147483647 ? 0 : {a}_n[l];"  # the index of nothing is 0
         else:
             text = f"{out[0]}[l] = ({INT[r.values[0].dtype]}){a}_s[l];"
         if s.total(r):

@@ -84,7 +84,7 @@ template <class R> struct Argmax {
     at = o.v > v ? o.at : o.v == v && o.at < at ? o.at : at;
     v = maximum(v, o.v);
   }
-  long result() const { return at; }
+  long result() const { return at == 2147483647 ? 0 : at; }
 };
 // log-sum-exp: the maximum m and the sum of exp(x - m) less the term of one maximum, so that no digit of it is lost
 // next to 1. A range in which a new maximum appears hands the old range over as an ordinary term.
