@@ -17,7 +17,7 @@ LOSS_FOLDERS := $(wildcard lossdsl/packs examples plugins)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 
-.PHONY: help setup test test-all lint format demo bench clean
+.PHONY: help setup test test-all lint format demo bench tables gallery clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1\t\2/' | expand -t 18
@@ -67,6 +67,12 @@ demo: $(INSTALLED) ## train on digits with 40 % wrong labels: cross-entropy agai
 
 bench: $(INSTALLED) ## the row-wise losses on the CPU against torch, at fixed shapes: half an hour on two cores; ARGS=… for less
 	@$(BIN)/python benchmarks/rows.py $(ARGS)
+
+tables: $(INSTALLED) ## write which backend runs which loss, and how, into benchmarks/backends.md: a few minutes
+	@$(BIN)/python benchmarks/backends.py
+
+gallery: $(INSTALLED) ## a site of static pages in out/gallery, one a loss: a few minutes; ARGS="focal dice_binary" for some
+	@$(BIN)/python -m lossdsl.gallery out/gallery $(ARGS)
 
 clean: ## remove the environment and what the tools have cached
 	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -11,10 +11,11 @@ from lossdsl.check.types import base_axis
 from lossdsl.derive.formula import formulas, plain
 from lossdsl.ir.builder import bound_axes
 from lossdsl.ir.graph import Graph, reachable
-from lossdsl.pipeline import middle
+from lossdsl.pipeline import Middle, middle
 from lossdsl.plan.cost import count
 from lossdsl.registry import Registry
 from lossdsl.source.text import Source
+from lossdsl.syntax.ast import Claim
 from lossdsl.syntax.parse import parse
 from lossdsl.syntax.printing import print_statement
 
@@ -22,20 +23,14 @@ from lossdsl.syntax.printing import print_statement
 def loss_record(source: Source, registry: Registry, device: str) -> dict[str, Any]:
     """Everything that the command shows of a loss, as plain data; DiagnosticError if the file is wrong."""
     made = middle(source, registry)
-    checked, joint, plan = made.checked, made.joint, made.plan
-    graph = plain(joint, registry)
-    names = [name for name, _ in graph.outputs if name == "rows" or name.startswith("grad.")]
-    written = formulas(graph, names)
-    outputs = dict(written.outputs)
     backend: dict[str, str | None]
     try:
         choice = choose(registry.backends, device=device)
         backend = {"name": choice.spec.name, "reason": choice.reason}
     except BackendError as error:
         backend = {"name": None, "reason": str(error)}
-    axes = {leaf.name: leaf.axes for leaf in graph.leaves}
     programs = []
-    for program in plan.programs:
+    for program in made.plan.programs:
         cost = count(program)
         programs.append(
             {
@@ -47,27 +42,43 @@ def loss_record(source: Source, registry: Registry, device: str) -> dict[str, An
                 "bytes": round(cost.bytes, 4),
             }
         )
+    notes = [*_batch_notes(made.checked, made.graph), *made.plan.notes]
+    return {**mathematics(made, registry), "cost": programs, "notes": notes, "backend": backend}
+
+
+def mathematics(made: Middle, registry: Registry) -> dict[str, Any]:
+    """What a loss is, whatever runs it: its head, what it takes, equation, compiled form and gradient."""
+    checked, joint = made.checked, made.joint
+    graph = plain(joint, registry)
+    names = [name for name, _ in graph.outputs if name == "rows" or name.startswith("grad.")]
+    written = formulas(graph, names)
+    outputs = dict(written.outputs)
+    axes = {leaf.name: leaf.axes for leaf in graph.leaves}
     return {
         "name": checked.name,
         "kind": checked.kind,
-        "file": source.name,
+        "file": made.source.name,
         "doc": " ".join(checked.doc.split()),
         "cites": list(checked.cites),
         "inputs": [_input(checked, i) for i in range(len(checked.inputs))],
         "params": [_param(checked, i) for i in range(len(checked.params))],
         "reduction": checked.reduction,
         "over": list(checked.reduced),
-        "equation": _equation(source),
+        "equation": _equation(made.source),
         "compiled": outputs.pop("rows"),
         "where": [f"{name} = {text}" for name, text in written.lets],
         "gradient": [
             {"input": name[5:], "axes": list(axes.get(name[5:], ())), "formula": text} for name, text in outputs.items()
         ],
         "second_derivative": joint.second_missing or "derived",
-        "cost": programs,
-        "notes": [*_batch_notes(checked, made.graph), *plan.notes],
-        "backend": backend,
+        "claims": [_claim(made.source, claim) for claim in checked.claims],
     }
+
+
+def _claim(source: Source, claim: Claim) -> str:
+    """A claim as the file spells it."""
+    text = source.text[claim.span.start : claim.span.end]
+    return " ".join(text.removeprefix("claim").split())
 
 
 def _batch_notes(checked: CheckedLoss, graph: Graph) -> list[str]:
@@ -108,8 +119,8 @@ def _param(checked: CheckedLoss, i: int) -> dict[str, Any]:
     return {"name": item.name, "default": item.default, "in": bounds, "learnable": item.learnable}
 
 
-def loss_in_words(record: dict[str, Any]) -> str:
-    """The record as a person reads it."""
+def mathematics_in_words(record: dict[str, Any]) -> list[str]:
+    """What a loss is, in lines."""
     lines = [f"{record['kind']} {record['name']}  ({record['file']})"]
     lines += wrap(record["doc"], 100)
     lines += record["cites"]
@@ -130,6 +141,12 @@ def loss_in_words(record: dict[str, Any]) -> str:
         lines.append(f"  d loss / d {_named(item['input'], item['axes'])} = {item['formula']}")
     if record["second_derivative"] != "derived":
         lines.append(f"  no second derivative: {record['second_derivative']}")
+    return lines
+
+
+def loss_in_words(record: dict[str, Any]) -> str:
+    """The record as a person reads it."""
+    lines = mathematics_in_words(record)
     lines += ["", "Cost an element of the largest input, float32, long axes"]
     columns = ("sweeps", "reads", "writes", "transcendentals", "bytes")
     lines.append(" " * 12 + "  ".join(columns))

@@ -42,7 +42,8 @@ class BackendSpec:
 
     `emit` and `probe` are "module:function"; see `lossdsl.backends.api` for what these are called with. `priority`
     orders `backend="auto"`: the highest that is available for the tensors' device. `one_visit` asks for programs that
-    give value and gradient together, for training steps in which the upstream is known to be one number.
+    give value and gradient together, for training steps in which the upstream is known to be one number. `fuses`: a
+    loop becomes one kernel; False where each operation passes over whole arrays.
     """
 
     name: str
@@ -54,6 +55,7 @@ class BackendSpec:
     doc: str = ""
     distribution: str = ""
     one_visit: bool = False
+    fuses: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ BUDGETS = {
     "cli": 200,
     "derive": 300,
     "examples": 60,
+    "gallery": 60,
     "golden": 60,
     "ir": 120,
     "kernel": 60,

@@ -67,8 +67,7 @@ def _example(
         wanted = [_digits(number) for number in numbers]
         expected = _nested([text for text, _, _ in wanted], shape)
         given = {name.name: (name, value) for name, value in example.bindings}
-        modes = {p.name: _mode(given[p.name][1]) for p in checked.params if p.modes and p.name in given}
-        graph = graph_of(modes)
+        graph = graph_of(modes_of(checked, example))
         leaves, sizes = _leaves(checked, registry, graph, given, example.span)
         values = evaluate(graph, registry, leaves, _outputs(graph), "mpmath", sizes)
         found = _result(checked, values, shape, example.span)
@@ -81,6 +80,20 @@ def _example(
     label = Label(example.gives.span, f"the file's own equation gives {got}")
     message = f"the example gives {got}, not {expected}"
     return ExampleResult(example.span, expected, got, Diagnostic("E0901", message, (label,), f"write {got}"))
+
+
+def at_example(
+    checked: CheckedLoss, registry: Registry, graph: Graph, example: ast.Example
+) -> tuple[dict[str, Any], dict[str, int]]:
+    """Arrays for every input and param at an example that holds, and the extents of axes that none of them has."""
+    given = {name.name: (name, value) for name, value in example.bindings}
+    return _leaves(checked, registry, graph, given, example.span)
+
+
+def modes_of(checked: CheckedLoss, example: ast.Example) -> dict[str, str]:
+    """The modes that an example chooses."""
+    given = {name.name: value for name, value in example.bindings}
+    return {p.name: _mode(given[p.name]) for p in checked.params if p.modes and p.name in given}
 
 
 def _outputs(graph: Graph) -> list[str]:

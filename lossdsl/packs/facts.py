@@ -15,7 +15,7 @@ _BOUND = re.compile(r"loss\s*(>=|<=)\s*")
 PROPERTIES = {  # claimed by name, or as a bound of the loss
     "convex": "in a row of an input",
     "lipschitz": "its gradient is bounded",
-    "non_negative": "never below 0",
+    "nonnegative": "never below 0",
     "bounded": "never above a bound that the file says",
     "proper": "least at the true distribution",
     "shift_invariant": "adding a number to a row changes nothing",
@@ -42,7 +42,7 @@ def properties(text: str) -> tuple[str, ...]:
         if bound and bound[1] == "<=":
             found.add("bounded")
         elif bound and claim[bound.end() :].strip() == "0":
-            found.add("non_negative")
+            found.add("nonnegative")
         elif not bound:
             found |= {re.split(r"\W", claim, maxsplit=1)[0]} & set(PROPERTIES)
     return tuple(name for name in PROPERTIES if name in found)

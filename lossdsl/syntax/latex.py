@@ -6,8 +6,8 @@ from lossdsl.source.text import Source
 from lossdsl.syntax import ast
 from lossdsl.syntax.parse import parse
 
-_LETTERS = "alpha beta gamma delta epsilon zeta eta theta kappa lambda mu nu xi pi rho sigma tau phi chi psi omega"
-_GREEK = frozenset(_LETTERS.split())
+LETTERS = "alpha beta gamma delta epsilon zeta eta theta kappa lambda mu nu xi pi rho sigma tau phi chi psi omega"
+_GREEK = frozenset(LETTERS.split())
 _FUNCTIONS = frozenset(["exp", "log", "sin", "cos", "tan", "tanh", "min", "max"])
 _BIG = {"sum": r"\sum", "prod": r"\prod", "max": r"\max", "min": r"\min"}
 _RELATIONS = {"==": "=", "!=": r"\ne", "<=": r"\le", ">=": r"\ge", "<": "<", ">": ">", "and": r"\wedge", "or": r"\vee"}

@@ -31,8 +31,21 @@ def test_list_as_json_and_by_tag(run):
     assert run("list", "--pack", "no_such_pack").stdout == ""
 
 
+def test_show_prints_the_page_of_a_loss(run, tmp_path):
+    page = run("show", "focal").stdout
+    for words in ("arXiv:1708.02002", "return -alpha[target]", "d loss / d logits[N, C] =", "focal along logits[0, 0]"):
+        assert words in page
+    assert len([line for line in page.splitlines() if "┤" in line]) == 16
+    assert "along" not in run("show", "sparsemax").stdout  # a map has no curve
+    picture = tmp_path / "focal.png"
+    assert run("show", "focal", "--plot", picture).exit_code == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert "has no curve" in run("show", "sparsemax", "--plot", picture).stderr
+    assert "not supported" in run("show", "focal", "--plot", tmp_path / "focal.xyz").stderr
+
+
 def test_show_prints_the_file(run):
-    text = run("show", "std/focal").stdout
+    text = run("show", "std/focal", "--source").stdout
     assert text.startswith("loss focal\n")
     assert Path(run("show", "focal", "--path").stdout.strip()).read_text() == text
 

@@ -34,7 +34,7 @@ print("HEAVY", *heavy, file=sys.stderr)
         ["list", "--json"],
         ["list", "--property", "convex", "--input", "index"],
         ["list", "--like", "kornia.FocalLoss"],
-        ["show", "focal"],
+        ["show", "focal", "--source"],
         ["fmt", "--check", FOCAL],
         ["check", "--syntax", FOCAL],
         ["--help"],

@@ -17,6 +17,7 @@ def lossdsl_backends() -> list[BackendSpec]:
             emit=f"{module}:emit",
             probe=f"{module}:probe",
             devices=("*",),
+            fuses=False,
             doc="plain torch operations; works everywhere torch does, torch.compile included",
         )
     ]
