@@ -31,6 +31,7 @@ BUDGETS = {
     "ir": 120,
     "kernel": 60,
     "lossdsl-cpu": 500,
+    "lossdsl-opencl": 150,
     "lsp": 60,
     "migrating": 60,
     "packaging": 150,

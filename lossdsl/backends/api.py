@@ -12,12 +12,17 @@ and "param" buffers in order, as tensors in their own dtypes and strides with th
 then by keyword the sizes of axes that no buffer has (`size_argument` of each of `free_axes`); it returns the tuple of
 "out" buffers. Real inputs may be half: arithmetic is in float32 then, in float64 if any real input is float64. Params
 are 0-d (or 1-d) float64 tensors. The result grad_x or second_x has the dtype of x.
+
+`emit` may take `source` and `registry` by keyword. A primitive that the target language lacks is printed from the
+program that `formula(name, registry)` gives: its record's expansion, in primitives that are nearer to any language.
+`lossdsl.testing.conformance` tests all of this.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lossdsl.backends.formula import formula
 from lossdsl.plan.kernel import (
     Buffer,
     Island,
@@ -35,7 +40,7 @@ from lossdsl.plan.kernel import (
     Value,
 )
 from lossdsl.plan.names import free_axes, size_argument
-from lossdsl.registry import BackendSpec
+from lossdsl.registry import BackendSpec, Registry
 
 
 class NotSupportedError(Exception):
@@ -89,10 +94,12 @@ __all__ = [
     "Pick",
     "Plan",
     "Reduce",
+    "Registry",
     "Scatter",
     "Stmt",
     "Store",
     "Value",
+    "formula",
     "free_axes",
     "size_argument",
 ]

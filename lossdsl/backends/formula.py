@@ -6,7 +6,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from lossdsl.backends.api import Buffer, KernelProgram, Let, Load, Operand, Stmt, Store, Value
+from lossdsl.plan.kernel import Buffer, KernelProgram, Let, Load, Operand, Stmt, Store, Value
 from lossdsl.plan.schedule import dtype_of
 from lossdsl.primitives.kinds import result_kind
 from lossdsl.registry import Registry

@@ -1,0 +1,1 @@
+"""OpenCL kernels for lossdsl, written against `lossdsl.backends.api` alone."""

@@ -1,0 +1,5 @@
+from lossdsl.testing.conformance import BackendTests
+
+
+class TestOpenCL(BackendTests):
+    backend = "opencl"
