@@ -13,7 +13,7 @@ from lossdsl_cpu.cxx import identifier
 from lossdsl_cpu.source import source, tensors
 
 WIDTH = 88
-RUNTIME = ("math_cpp", "special_cpp", "support_cpp", "cache", "build", "load")
+RUNTIME = ("math_cpp", "special_cpp", "support_cpp", "cache", "build", "memory", "load")
 
 
 def probe() -> Availability:
@@ -32,7 +32,12 @@ def emit(plan: Plan, registry: Registry | None = None) -> Emitted:
     """
     records = {} if registry is None else registry.primitives
     return Emitted(
-        imports=("import torch", "from lossdsl_cpu.load import Kernel, fresh, on_cpu", "from torch import Tensor"),
+        imports=(
+            "import torch",
+            "from lossdsl_cpu.load import Kernel, on_cpu",
+            "from lossdsl_cpu.memory import fresh",
+            "from torch import Tensor",
+        ),
         functions="\n\n".join(function(p, records) for p in plan.programs),
         runtime=tuple(f"lossdsl_cpu.{name}" for name in RUNTIME),
     )

@@ -32,9 +32,6 @@ TYPES = {
     torch.uint8: "unsigned char",
     torch.bool: "bool",
 }
-HUGE = 4 << 20  # bytes from which fresh memory is asked for in huge pages
-PAGE = 2 << 20
-MADV_HUGEPAGE = 14
 
 
 class Variant:
@@ -101,31 +98,8 @@ class Kernel:
         return Variant(self.real(dtypes), run)
 
 
-def fresh(like: Tensor) -> Tensor:
-    """Memory for a result of this tensor's shape, dtype and order of dimensions; in huge pages where it is large, since
-    a page fault for every 4 KiB costs more than the kernel."""
-    out = torch.empty_like(like)
-    size = out.numel() * out.element_size()
-    if size >= HUGE and _madvise is not None:
-        start = -(-out.data_ptr() // PAGE) * PAGE
-        _madvise(ctypes.c_void_p(start), ctypes.c_size_t((out.data_ptr() + size - start) // PAGE * PAGE), MADV_HUGEPAGE)
-    return out
-
-
 def on_cpu(*tensors: Tensor) -> None:
     """TypeError for a tensor elsewhere: its address would mean nothing here."""
     for x in tensors:
         if not x.is_cpu:
             raise TypeError(f"this loss was built for the CPU, but a tensor is on {x.device}")
-
-
-def _system_call(name: str) -> Callable[..., int] | None:
-    """A function of the C library, if it's there (elsewhere than on Linux it may not be)."""
-    try:
-        found: Callable[..., int] = getattr(ctypes.CDLL(None), name)
-    except (AttributeError, OSError, TypeError):
-        return None
-    return found
-
-
-_madvise = _system_call("madvise")
