@@ -252,37 +252,46 @@ class _Table:
         """log p - log q, p - q or an entry of their divergence, if p and q are softmaxes over the same axes, or one of
         them is a mixture of such with the other.
         """
-        d = self._log_ratio(node.args[0], node.args[1])
-        if d is None:
+        two = self._two(node.args[0], node.args[1])
+        if two is None:
             return None
         if node.op == "sub":
-            return d
-        p, q = (self._exp_of(a) for a in node.args)
-        return ratios.expsub(self, p, q, d) if node.op == "expsub" else ratios.divergence(self, p, q, d)
+            return two.ratio
+        return two.less if node.op == "expsub" else ratios.divergence(self, two.p, two.ratio, two.less)
 
-    def _exp_of(self, n: int) -> int:
-        """e^n, of a softmax by its own form."""
-        found = self._softmax_entry(n)
-        return self.raw("exp", self.ids[n]) if found is None else found[0].probability
-
-    def _log_ratio(self, a: int, b: int) -> int | None:
-        """The accurate a - b of two log-probabilities."""
+    def _two(self, a: int, b: int) -> ratios.Two | None:
+        """Two log-probabilities compared."""
         p, q = self._softmax_entry(a), self._softmax_entry(b)
         if p is not None and q is not None:
             if p[1:] != q[1:] or a == b:
                 return None
-            return ratios.gap(self, p[0], q[0], p[1], p[3])
-        for mixed, part, sign in ((b, a, 1), (a, b, -1)):
-            found = self._mixture(mixed, part)
-            if found is not None:
-                weight, other = found
-                d = self._log_ratio(part, other)
-                if d is not None:
-                    ratio = ratios.from_mixture(self, weight, d)
-                    return ratio if sign > 0 else self.raw("neg", ratio)
-        return None
+            if self._source(a) > self._source(b):  # the same either way round: what both ways need is computed once
+                return self._turned(b, a)
+            ratio = ratios.gap(self, p[0], q[0], p[1], p[3])
+            less = ratios.expsub(self, p[0].probability, q[0].probability, ratio)
+            return ratios.Two(p[0].probability, q[0].probability, ratio, less)
+        found = self._mixture(b, a)
+        if found is None:
+            return None if self._mixture(a, b) is None else self._turned(b, a)
+        weight, other = found
+        two = self._two(a, other)
+        if two is None:
+            return None
+        ratio = ratios.from_mixture(self, weight, two.ratio)
+        mixed = self.raw("add", self.raw("mul", weight.rest, two.p), self.raw("mul", weight.share, two.q), interval=UNIT)
+        return ratios.Two(two.p, mixed, ratio, self.raw("mul", weight.share, two.less))
 
-    def _mixture(self, mixed: int, part: int) -> tuple[int, int] | None:
+    def _source(self, n: int) -> tuple[int, int]:
+        """What orders log-probabilities: their softmaxes, wherever they are read."""
+        node = self.graph.nodes[n]
+        return (node.args[0] if node.op == "pick" else n), n
+
+    def _turned(self, a: int, b: int) -> ratios.Two | None:
+        """`_two` of b and a."""
+        two = self._two(a, b)
+        return two and ratios.Two(two.q, two.p, self.raw("neg", two.ratio), self.raw("neg", two.less))
+
+    def _mixture(self, mixed: int, part: int) -> tuple[ratios.Weight, int] | None:
         """(weight of the other, the other) if `mixed` is the log of a mixture of e^part and another distribution."""
         node = self.graph.nodes[mixed]
         if node.op != "logaddexp":
@@ -292,11 +301,14 @@ class _Table:
             if x.op == y.op == "add" and x.args[1] == part:
                 log_own, log_other = x.args[0], y.args[0]
                 weight = convex_weight(self.graph, log_own, log_other)
-                if weight is not None:  # log(1 - t) and log(t)
-                    return self.ids[weight], y.args[1]
-                share = convex_weight(self.graph, log_other, log_own)
-                if share is not None:
-                    return self.raw("sub", self.const(1), self.ids[share]), y.args[1]
+                if weight is None:
+                    weight = convex_weight(self.graph, log_other, log_own)
+                    if weight is None:
+                        continue
+                    share, rest = self.raw("sub", self.const(1), self.ids[weight]), self.ids[weight]
+                else:  # log(1 - t) and log(t)
+                    share, rest = self.ids[weight], self.raw("sub", self.const(1), self.ids[weight])
+                return ratios.Weight(share, self.ids[log_other], rest), y.args[1]
         return None
 
     def _softmax_entry(self, n: int) -> Softmax | None:

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from lossdsl.ir.graph import Attr
 
-ZERO, HALF, ONE = Fraction(0), Fraction(1, 2), Fraction(1)
+ZERO, HALF, ONE, MOST = Fraction(0), Fraction(1, 2), Fraction(1), Fraction(64)
 
 
 class Table(Protocol):
@@ -47,6 +47,16 @@ class Side:
     here: Entry
     rest: int
     probability: int
+
+
+@dataclass(frozen=True, slots=True)
+class Two:
+    """Two distributions where they are read: p, q, log p - log q and p - q."""
+
+    p: int
+    q: int
+    ratio: int
+    less: int
 
 
 def _apart(t: Table, p: Entry, q: Entry, scale: tuple[str, int] | None) -> int:
@@ -85,18 +95,38 @@ def expsub(t: Table, p: int, q: int, d: int) -> int:
     return _less(t, p, q, d)
 
 
-def divergence(t: Table, p: int, q: int, d: int) -> int:
-    """p·log(p/q) - p + q >= 0 from their log-ratio d, by the series of e^u - 1 - u, u = -d, where |d| < 1/2."""
+def divergence(t: Table, p: int, d: int, less: int) -> int:
+    """p·log(p/q) - p + q >= 0 from their log-ratio d and less = p - q, by the series of e^u - 1 - u, u = -d, where
+    |d| < 1/2."""
     u = t.raw("neg", t.raw("clip", d, t.number(-HALF), t.number(HALF)))
     near = t.raw("mul", p, t.raw("expm1mx", u))
-    far = t.raw("sub", t.product(p, d), expsub(t, p, q, d))
+    far = t.raw("sub", t.product(p, d), less)
     return t.raw("select", t.raw("lt", t.raw("abs", d), t.number(HALF)), near, far)
 
 
-def from_mixture(t: Table, weight: int, d: int) -> int:
-    """log p - log((1 - t) p + t q) with t the weight and d = log p - log q."""
-    u = t.raw("neg", d)
-    near = t.raw("log1p", t.raw("mul", weight, t.raw("expm1", t.raw("minimum", u, t.number(ONE)))))
-    others = t.raw("log1p", t.raw("neg", weight))
-    far = t.raw("logaddexp", others, t.raw("add", t.raw("log", weight), u))
-    return t.raw("neg", t.raw("select", t.raw("lt", u, t.number(ONE)), near, far))
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """The share of a distribution in a mixture, its logarithm, and the share of the other."""
+
+    share: int
+    log: int
+    rest: int
+
+
+def from_mixture(t: Table, weight: Weight, d: int) -> int:
+    """log p - log((1 - w) p + w q) with w the weight of q and d = log p - log q.
+
+    With u = -d it is -log(1 + w (e^u - 1)), by e^-|u| - 1 and e^min(|u|, 64) - 1, which the same for the other part of
+    the mixture shares. Where u > 64 the logarithm is u + log w + log1p((1 - w)/w e^-u), whose last term is nothing but
+    for a weight below 1e-20.
+    """
+    size = t.raw("abs", d)
+    down = t.raw("expm1", t.raw("neg", size))
+    up = t.raw("expm1", t.raw("minimum", size, t.number(MOST)))
+    less = t.raw("lt", t.number(ZERO), d)  # u < 0
+    near = t.raw("mul", weight.share, t.raw("select", less, down, up))
+    odds = t.raw("div", weight.rest, weight.share)
+    small = t.raw("div", odds, t.raw("add", t.number(ONE), up))
+    far = t.raw("lt", d, t.number(-MOST))
+    whole = t.raw("select", far, t.raw("sub", d, weight.log), t.number(ZERO))
+    return t.raw("sub", whole, t.raw("log1p", t.raw("select", far, small, near)))

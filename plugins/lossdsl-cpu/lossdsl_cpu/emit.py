@@ -10,6 +10,7 @@ from lossdsl.backends.api import Availability, Buffer, Emitted, KernelProgram, P
 from lossdsl.registry import Registry
 from lossdsl_cpu.build import CompilerError, compiler, version
 from lossdsl_cpu.cxx import identifier
+from lossdsl_cpu.ranges import narrowed
 from lossdsl_cpu.source import source, tensors
 
 WIDTH = 88
@@ -114,7 +115,7 @@ def function(program: KernelProgram, records: Mapping[str, Any]) -> str:
     results = [names[b.name] for b in outs]
     lines += [f"    return ({results[0]},)"] if len(outs) == 1 else wrapped("    return ", results, "", tuple_of=True)
     reals = tuple(i for i, b in enumerate(ins) if b.role == "in" and b.dtype == "real")
-    head = [f"{kernel} = Kernel(", f'    r"""\n{source(program, records)}""",']
+    head = [f"{kernel} = Kernel(", f'    r"""\n{source(narrowed(program), records)}""",']
     head += wrapped("    args=[", [f'"{identifier(b.name)}"' for b in ins], "],")
     head.append(f"    reals={list(reals)!r},")
     like_text = [f'("{identifier(b.name)}", {_literal(like(program, b))})' for b in outs]

@@ -107,6 +107,22 @@ static INLINE double expm1(double x) {
   return k == 0. ? p : y;
 }
 
+// exp(x) - 1 for x <= 64: one scale instead of two
+static INLINE float expm1_low(float x) {
+  float c = x < -20.f ? -20.f : x;
+  float t = fma(c, 1.44269504f, round_magic_f), k = t - round_magic_f;
+  float r = fma(k, -1.42860677e-6f, fma(k, -0.693145751953125f, c));
+  float a = pow2_of(t, 127);
+  return fma(a, exp_tail(r), a - 1.f);
+}
+static INLINE double expm1_low(double x) {
+  double c = x < -45. ? -45. : x;
+  double t = fma(c, 1.4426950408889634, round_magic_d), k = t - round_magic_d;
+  double r = fma(k, -1.6465949582897082e-12, fma(k, -0x1.62e42fefa0000p-1, c));
+  double a = pow2_of(t, 1023);
+  return fma(a, exp_tail(r), a - 1.);
+}
+
 // log(1 + f) for 1 + f in [sqrt(1/2), sqrt(2)), plus k·ln 2
 static INLINE float log_near(float f, float k) {
   float p = 0.06971585005521774f;

@@ -33,22 +33,36 @@ template <class R> static INLINE R expsub(R x, R y) {  // exp(x) - exp(y)
   R d = exp(maximum(x, y)) * -expm1(gap);
   return x < y ? -d : d;
 }
+// exp(x) - 1 - x for |x| <= 1/2: the series to the digits of the type
+static INLINE float expm1mx_near(float x) {
+  float q = 2.492243642934227e-05f;
+  q = fma(q, x, 0.000199621762266955f);
+  q = fma(q, x, 0.001388873772021196f);
+  q = fma(q, x, 0.008333182071584195f);
+  q = fma(q, x, 0.04166666713918055f);
+  q = fma(q, x, 0.16666667139493802f);
+  q = fma(q, x, 0.5f);
+  return x * x * q;
+}
+static INLINE double expm1mx_near(double x) {
+  double q = 7.647163731819816e-13;
+  q = fma(q, x, 1.1470745597729725e-11);
+  q = fma(q, x, 1.6059043836821613e-10);
+  q = fma(q, x, 2.08767569878681e-09);
+  q = fma(q, x, 2.505210838544172e-08);
+  q = fma(q, x, 2.755731922398589e-07);
+  q = fma(q, x, 2.7557319223985893e-06);
+  q = fma(q, x, 2.48015873015873e-05);
+  q = fma(q, x, 0.0001984126984126984);
+  q = fma(q, x, 0.001388888888888889);
+  q = fma(q, x, 0.008333333333333333);
+  q = fma(q, x, 0.041666666666666664);
+  q = fma(q, x, 0.16666666666666666);
+  q = fma(q, x, 0.5);
+  return x * x * q;
+}
 template <class R> static INLINE R expm1mx(R x) {  // exp(x) - 1 - x
-  R q = R(7.647163731819816e-13), a = absolute(x);
-  q = fma(q, x, R(1.1470745597729725e-11));
-  q = fma(q, x, R(1.6059043836821613e-10));
-  q = fma(q, x, R(2.08767569878681e-09));
-  q = fma(q, x, R(2.505210838544172e-08));
-  q = fma(q, x, R(2.755731922398589e-07));
-  q = fma(q, x, R(2.7557319223985893e-06));
-  q = fma(q, x, R(2.48015873015873e-05));
-  q = fma(q, x, R(0.0001984126984126984));
-  q = fma(q, x, R(0.001388888888888889));
-  q = fma(q, x, R(0.008333333333333333));
-  q = fma(q, x, R(0.041666666666666664));
-  q = fma(q, x, R(0.16666666666666666));
-  q = fma(q, x, R(0.5));
-  return a < R(0.5) ? x * x * q : expm1(x) - x;
+  return absolute(x) < R(0.5) ? expm1mx_near(x) : expm1(x) - x;
 }
 // p·log(p/q) - p + q for p = exp(x), q = exp(y)
 template <class R> static INLINE R divergence(R x, R y) {
