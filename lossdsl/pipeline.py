@@ -28,7 +28,7 @@ from lossdsl.derive.errors import NotDifferentiableError
 from lossdsl.ir.graph import Graph, JointGraph
 from lossdsl.ir.lower import lower
 from lossdsl.plan.kernel import Plan
-from lossdsl.plan.plan import plan
+from lossdsl.plan.plan import REDUCED, plan, with_reduced
 from lossdsl.registry import Registry
 from lossdsl.source.diagnostic import Diagnostic, DiagnosticError, Label
 from lossdsl.source.text import Source
@@ -137,8 +137,8 @@ def module_kernels(made: Middle, registry: Registry, one_visit: bool = False) ->
     """Plan each function of the module by itself, so that none computes what it does not return.
 
     Derivatives by params are functions of their own, since a training step rarely wants them; so is the gradient by the
-    first input where there are more. `one_visit` adds those of value and gradient together, and the weights alone,
-    whose sum must be known before.
+    first input where there are more. `one_visit` adds those of reduced value and gradient together, and the weights
+    alone, whose sum must be known before.
     """
     leaves = [leaf for leaf in made.graph.leaves if leaf.differentiable]
     inputs = [leaf.name for leaf in leaves if leaf.role == "input"]
@@ -152,7 +152,7 @@ def module_kernels(made: Middle, registry: Registry, one_visit: bool = False) ->
     for suffix, heads in groups.items():
         asked.append((made.by_inputs, "gradient", f"gradient{suffix}", heads))
         if one_visit:
-            asked.append((made.by_inputs, "both", f"both{suffix}", (*rows, *heads)))
+            asked.append((made.by_inputs, "both", f"both{suffix}", (*rows, REDUCED, *heads)))
     if inputs and one_visit:
         asked.append((made.by_inputs, "value", "weight", ("weight",)))
     if inputs:
@@ -171,6 +171,8 @@ def _constant_params(graph: Graph) -> Graph:
 
 def _planned(joint: JointGraph, kind: str, name: str, heads: tuple[str, ...], registry: Registry) -> Kernel | None:
     """One program under the name that its function will have, or None where there is none."""
+    if kind == "both":
+        joint = with_reduced(joint, registry)
     outputs = tuple(o for o in joint.graph.outputs if o[0] in heads or o[0].partition(".")[0] in heads)
     if not outputs:
         return None

@@ -204,7 +204,7 @@ def _gives(kind: str, name: str) -> bool:
     if kind == "weight":
         return name == "weight"
     if kind in ("value", "aux", "both"):
-        return name in ("rows", "weight") or head == {"aux": "aux", "both": "grad"}.get(kind)
+        return name in ("rows", "weight", "reduced") or head == {"aux": "aux", "both": "grad"}.get(kind)
     return head == ("grad" if kind == "gradient" else "second")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
+from lossdsl.check.types import Type
 from lossdsl.ir.graph import Graph, JointGraph, Leaf
 from lossdsl.plan.expand import expand
 from lossdsl.plan.guards import Output, Rebuild
@@ -17,10 +18,13 @@ from lossdsl.plan.schedule import dtype_of, schedule
 from lossdsl.registry import Registry
 
 
+REDUCED = "reduced"
+
+
 def plan(joint: JointGraph, registry: Registry, wanted: frozenset[str] | None = None) -> Plan:
     """The programs of a loss.
 
-    `LOSS.value` stores rows, weight (if it is not all ones) and aux.*; `LOSS.gradient` one grad.* a differentiable
+    `LOSS.value` stores rows, weight (if it is not all ones) and aux.*, or `reduced` (see `with_reduced`); `LOSS.gradient` one grad.* a differentiable
     leaf in `wanted` (all by default), from the leaves and the seeds; `LOSS.second` the second.* where the JointGraph
     has them. `LOSS.both` gives value and gradient in one visit where `seed_rows` is one number for all rows, a param
     (not for programs that are flat, or whose weights have a gradient). A buffer's name is `names.buffer_name` of the
@@ -28,10 +32,12 @@ def plan(joint: JointGraph, registry: Registry, wanted: frozenset[str] | None = 
     """
     graph, hints = expand(joint.graph, registry)
     graph = replace(graph, leaves=joint.graph.leaves)  # arguments stay, read or not: callers count on their places
-    groups: dict[str, list[str]] = {"value": [], "gradient": [], "second": []}
+    groups: dict[str, list[str]] = {"value": [], "gradient": [], "second": [], "both": []}
     for name, _ in graph.outputs:
         head, _, leaf = name.partition(".")
-        if name in ("rows", "weight") or head == "aux":
+        if name == REDUCED:
+            groups["both"].append(name)
+        elif name in ("rows", "weight") or head == "aux":
             groups["value"].append(name)
         elif head == "grad" and (wanted is None or leaf in wanted):
             groups["gradient"].append(name)
@@ -39,17 +45,35 @@ def plan(joint: JointGraph, registry: Registry, wanted: frozenset[str] | None = 
             groups["second"].append(name)
     programs, notes = [], []
     for kind, names in groups.items():
-        if names:
+        if names and kind != "both":
             program, reason = _program(graph, hints, kind, names, registry)
             programs.append(program)
             notes += [f"{kind}: composed of whole-array operations, since {reason}"] if reason else []
-    if groups["value"] and groups["gradient"] and not any(leaf.name == "@weight" for leaf in graph.leaves):
+    first = groups["both"] or groups["value"]
+    if first and groups["gradient"] and not any(leaf.name == "@weight" for leaf in graph.leaves):
         one, renamed = _with_one_seed(graph, hints, registry)
-        program, reason = _program(one, renamed, "both", groups["value"] + groups["gradient"], registry)
+        program, reason = _program(one, renamed, "both", first + groups["gradient"], registry)
         programs += [] if reason else [program]
     if joint.second_missing:
         notes.append(f"second: {joint.second_missing}")
     return Plan(tuple(programs), tuple(notes))
+
+
+def with_reduced(joint: JointGraph, registry: Registry) -> JointGraph:
+    """The outputs with `reduced` in the place of `rows` and `weight`: the sum of the rows times their seed, which is
+    the reduced value where that seed is its derivative by each row. As it is for a graph without rows.
+    """
+    seed = next((leaf for leaf in joint.graph.leaves if leaf.name == "@rows"), None)
+    if seed is None or not joint.graph.batch:
+        return joint
+    again = Rebuild(joint.graph, registry)
+    outputs = [(name, again.present(n)) for name, n in joint.graph.outputs]
+    type_ = Type(frozenset(joint.graph.batch), "real")
+    product = again.raw("mul", (again.builder.leaf(seed), dict(outputs)["rows"]), type_)
+    total = again.raw("reduce", (product,), Type(frozenset(), "real"), ("sum", joint.graph.batch))
+    kept = tuple((name, n) for name, n in outputs if name not in ("rows", "weight"))
+    graph = replace(joint.graph, nodes=tuple(again.builder.nodes), outputs=((REDUCED, total), *kept))
+    return replace(joint, graph=graph)
 
 
 def _program(

@@ -126,7 +126,7 @@ def from_mixture(t: Table, weight: Weight, d: int) -> int:
     less = t.raw("lt", t.number(ZERO), d)  # u < 0
     near = t.raw("mul", weight.share, t.raw("select", less, down, up))
     odds = t.raw("div", weight.rest, weight.share)
-    small = t.raw("div", odds, t.raw("add", t.number(ONE), up))
+    small = t.raw("mul", odds, t.raw("div", t.number(ONE), t.raw("add", t.number(ONE), up)))
     far = t.raw("lt", d, t.number(-MOST))
     whole = t.raw("select", far, t.raw("sub", d, weight.log), t.number(ZERO))
     return t.raw("sub", whole, t.raw("log1p", t.raw("select", far, small, near)))

@@ -8,6 +8,7 @@ derivative of the one before.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,6 +32,7 @@ class Call:
         "poison",
         "reduction",
         "route",
+        "seeds",
         "sizes",
         "valid",
         "whole",
@@ -58,6 +60,7 @@ class Call:
         self.free = free  # params came with the call
         self.poison = poison  # NaN in rows that index outside their axis
         self.route = compiled.aux if aux else compiled.value
+        self.seeds: tuple[float, Tensor] | None = None  # the last upstream of a row
         # whether the value depends on the weights by its denominator
         self.valid = (
             reduction == "mean"
@@ -104,6 +107,14 @@ class Call:
         if by == 0:
             return 0.0 if self.empty == "zero" else float("nan")
         return 1.0 / by
+
+    def seed(self, scale: float) -> Tensor:
+        """The upstream of every row as a tensor, kept for the next call."""
+        kept = self.seeds
+        if kept is None or kept[0] != scale:
+            with torch.inference_mode(False):
+                kept = self.seeds = (scale, torch.tensor(scale, dtype=torch.float64))
+        return kept[1]
 
     def divided(self, rows: Tensor, scale: float) -> Tensor:
         """The reduced value."""
@@ -230,15 +241,13 @@ def _at_once(ctx: Any, call: Call, steps: Steps, operands: Sequence[Tensor]) -> 
     weight = None
     if call.valid and compiled.weight is not None and not call.whole:
         (weight,) = compiled.weight.run(operands, call.sizes)
-    count = 1
-    for place, dim in compiled.extents:
-        count *= operands[place].shape[dim]
-    scale = call.divide(count, weight)
-    seed = torch.tensor(scale, dtype=torch.float64)
-    outs = both.run((*operands, seed), call.sizes)
-    rows = outs[both.rows]
-    ctx.shape, ctx.dtype, ctx.scale, ctx.made = rows.shape, rows.dtype, scale, True
-    value = call.divided(rows, scale) if compiled.signature.batch else rows
+    shape = tuple([operands[place].shape[dim] for place, dim in compiled.extents])
+    scale = call.divide(math.prod(shape), weight)
+    outs = both.run((*operands, call.seed(scale)), call.sizes)
+    value = outs[both.rows]
+    ctx.shape, ctx.dtype, ctx.scale, ctx.made = shape, value.dtype, scale, True
+    if not scale or scale != scale:  # a mean over nothing
+        value = value.new_full((), scale)
     ctx.save_for_backward(*operands, value, *outs[both.first_grad :])
     return value
 

@@ -60,7 +60,8 @@ class KernelSpec:
 
     `args` names inputs, params, the seeds "@rows" and "@weight" (cotangents of the
     value's outputs) and "@grad.x" (of the gradient's); `outs` are (name, axes, dtype)
-    of "rows", "weight", "aux.x", "grad.x", "second.x"; dtype is real, int or bool.
+    of "rows", "weight", "aux.x", "grad.x", "second.x" and "reduced", the sum of @rows
+    times rows; dtype is real, int or bool.
     `sizes` are (axis, keyword) of axes whose size no argument shows.
     """
 

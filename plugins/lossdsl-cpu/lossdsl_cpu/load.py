@@ -6,6 +6,7 @@ Part of the run time of generated modules: imports nothing of lossdsl.
 from __future__ import annotations
 
 import ctypes
+import struct
 import threading
 from collections.abc import Callable, Sequence
 
@@ -90,10 +91,14 @@ class Kernel:
     def _load(self, dtypes: tuple[torch.dtype, ...]) -> Variant:
         function = ctypes.CDLL(str(library(PRELUDE + self.text, self.macros(dtypes)))).run
         function.restype = None
-        long = ctypes.c_long
+        function.argtypes = [ctypes.c_char_p]
+        packed: dict[int, Callable[..., bytes]] = {}  # by how many numbers: packing them is quicker than an array
 
         def run(*numbers: int) -> None:
-            function((long * len(numbers))(*numbers))
+            pack = packed.get(len(numbers))
+            if pack is None:
+                pack = packed[len(numbers)] = struct.Struct(f"{len(numbers)}l").pack
+            function(pack(*numbers))
 
         return Variant(self.real(dtypes), run)
 

@@ -218,22 +218,26 @@ template <class T> struct OutView {
   }
 };
 
-// Memory of one call, freed at its end
+// Memory of one call, freed at its end; the first of it is the stack's, which is all that a small call needs
 struct Arena {
+  alignas(64) char own[16384];
+  size_t used = 0;
   std::vector<void *> held;
-  template <class T> T *get(long n) {
-    void *p = std::aligned_alloc(64, (n * sizeof(T) + 63) / 64 * 64 + 64);
-    if (!p) throw std::bad_alloc();
-    held.push_back(p);
-    T *q = (T *)p;
-    for (long i = 0; i < n; ++i) new (q + i) T();
-    return q;
-  }
   template <class T> T *raw(long n) {
-    void *p = std::aligned_alloc(64, (n * sizeof(T) + 63) / 64 * 64 + 64);
+    const size_t size = (n * sizeof(T) + 63) / 64 * 64;
+    if (size <= sizeof(own) - used) {
+      used += size;
+      return (T *)(own + used - size);
+    }
+    void *p = std::aligned_alloc(64, size + 64);
     if (!p) throw std::bad_alloc();
     held.push_back(p);
     return (T *)p;
+  }
+  template <class T> T *get(long n) {
+    T *q = raw<T>(n);
+    for (long i = 0; i < n; ++i) new (q + i) T();
+    return q;
   }
   ~Arena() { for (void *p : held) std::free(p); }
 };
