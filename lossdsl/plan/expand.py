@@ -278,7 +278,9 @@ class _Table:
         if two is None:
             return None
         ratio = ratios.from_mixture(self, weight, two.ratio)
-        mixed = self.raw("add", self.raw("mul", weight.rest, two.p), self.raw("mul", weight.share, two.q), interval=UNIT)
+        mixed = self.raw(
+            "add", self.raw("mul", weight.rest, two.p), self.raw("mul", weight.share, two.q), interval=UNIT
+        )
         return ratios.Two(two.p, mixed, ratio, self.raw("mul", weight.share, two.less))
 
     def _source(self, n: int) -> tuple[int, int]:

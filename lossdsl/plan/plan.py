@@ -17,17 +17,17 @@ from lossdsl.plan.names import buffer_names
 from lossdsl.plan.schedule import dtype_of, schedule
 from lossdsl.registry import Registry
 
-
 REDUCED = "reduced"
 
 
 def plan(joint: JointGraph, registry: Registry, wanted: frozenset[str] | None = None) -> Plan:
     """The programs of a loss.
 
-    `LOSS.value` stores rows, weight (if it is not all ones) and aux.*, or `reduced` (see `with_reduced`); `LOSS.gradient` one grad.* a differentiable
+    `LOSS.value` stores rows, weight (if it is not all ones) and aux.*; `LOSS.gradient` one grad.* a differentiable
     leaf in `wanted` (all by default), from the leaves and the seeds; `LOSS.second` the second.* where the JointGraph
     has them. `LOSS.both` gives value and gradient in one visit where `seed_rows` is one number for all rows, a param
-    (not for programs that are flat, or whose weights have a gradient). A buffer's name is `names.buffer_name` of the
+    (with `reduced` for rows and weight after `with_reduced`; not for programs that are flat, or whose weights have a
+    gradient). A buffer's name is `names.buffer_name` of the
     leaf's or output's, made distinct within the program.
     """
     graph, hints = expand(joint.graph, registry)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function, forward_ad
 
+from lossdsl.runtime.binding import compute_dtype
 from lossdsl.runtime.kernels import Compiled, Steps
 from lossdsl.runtime.reduction import Denominator, reduce
 
@@ -154,7 +155,7 @@ class Eager(Function):
         ctx.call = call
         ctx.made = False  # whether the gradient has been
         steps = ctx.steps = call.compiled.steps(ctx.needs_input_grad[1:])
-        if steps is not None and steps.both is not None and _known(call, operands):
+        if steps is not None and steps.both is not None and known(call, operands):
             return _at_once(ctx, call, steps, operands)
         outs = call.route.run(operands, call.sizes)
         value, scale = call.settle(outs)
@@ -182,42 +183,62 @@ class Eager(Function):
             return (None,) * (1 + count)
         saved = ctx.saved_tensors
         operands = saved[:count]
-        again = torch.is_grad_enabled()  # only under create_graph
-        if ctx.made and not again:
+        again_ = torch.is_grad_enabled()  # only under create_graph
+        if ctx.made and not again_:
             grads = saved[count + 1 :]
             upstream = grad.item()
             if upstream != 1:
                 grads = [x * upstream for x in grads]
             return (None, *steps.spread(grads))
-        family = (
-            compiled.full
-            if any(ctx.needs_input_grad[1 + compiled.inputs :])
-            else (compiled.lean)
-        )
-        value = saved[count]
         scale = saved[-1] if ctx.scale is None else ctx.scale
-        weighs = "@weight" in family.seeds if again else steps.weighs
-        if again and weighs and call.valid:
-            # the denominator is a function of the operands
-            outs = family.value(call.aux, operands, call.sizes)
-            value, scale = call.finish(outs)
+        if again_:
+            return again(
+                call, steps, operands, grad, scale, ctx.shape, ctx.needs_input_grad
+            )
         row = grad if ctx.scale == 1.0 else grad * scale
         if call.poison is not None:
             row = row * call.poison
         seeds = [row.to(ctx.dtype).expand(ctx.shape)]
-        if weighs:
-            share = -(grad * scale) * value if call.valid else grad.new_zeros(())
+        if steps.weighs:
+            share = -(grad * scale) * saved[count] if call.valid else grad.new_zeros(())
             seeds.append(share.to(ctx.dtype).expand(ctx.shape))
-        if again:
-            grads = family.differentiate((*operands, *seeds), call.sizes)
-            return (None, *family.spread(grads))
         return (
             None,
             *steps.spread(steps.gradient.run((*operands, *seeds), call.sizes)),
         )
 
 
-def _known(call: Call, operands: Sequence[Tensor]) -> bool:
+def again(
+    call: Call,
+    steps: Steps,
+    operands: Sequence[Tensor],
+    grad: Tensor,
+    scale: Tensor | float,
+    shape: Sequence[int],
+    needs: Sequence[bool],
+) -> tuple[Tensor | None, ...]:
+    """A backward under create_graph: the gradient as a function of operands."""
+    compiled = call.compiled
+    params = any(needs[1 + compiled.inputs :])
+    family = compiled.full if params else compiled.lean
+    weighs = "@weight" in family.seeds
+    share = grad.new_zeros(())
+    if weighs and call.valid:
+        # the denominator is a function of the operands
+        value, scale = call.finish(family.value(call.aux, operands, call.sizes))
+        share = -(grad * scale) * value
+    row = grad if isinstance(scale, float) and scale == 1.0 else grad * scale
+    if call.poison is not None:
+        row = row * call.poison
+    dtype = compute_dtype(operands[: compiled.inputs])
+    seeds = [row.to(dtype).expand(shape)]
+    if weighs:
+        seeds.append(share.to(dtype).expand(shape))
+    grads = family.differentiate((*operands, *seeds), call.sizes)
+    return (None, *family.spread(grads))
+
+
+def known(call: Call, operands: Sequence[Tensor]) -> bool:
     """Whether the upstream of a row, for 1 of the value, is known beforehand."""
     return (
         not call.aux
@@ -246,7 +267,7 @@ def _at_once(ctx: Any, call: Call, steps: Steps, operands: Sequence[Tensor]) -> 
     outs = both.run((*operands, call.seed(scale)), call.sizes)
     value = outs[both.rows]
     ctx.shape, ctx.dtype, ctx.scale, ctx.made = shape, value.dtype, scale, True
-    if not scale or scale != scale:  # a mean over nothing
+    if not scale or math.isnan(scale):  # a mean over nothing
         value = value.new_full((), scale)
     ctx.save_for_backward(*operands, value, *outs[both.first_grad :])
     return value

@@ -81,7 +81,7 @@ def call(
             whole = compiled.signature.counted and (
                 compiled.skip is None or params[compiled.skip].item() < 0
             )
-            how = _shared(compiled, reduction, denominator, empty, whole)
+            how = shared(compiled, reduction, denominator, empty, whole)
             return evaluate(how, [*found[0], *params])[0]
     return _call(
         compiled,
@@ -98,7 +98,7 @@ def call(
     )
 
 
-def _shared(
+def shared(
     compiled: Compiled, reduction: str, denominator: str, empty: str, whole: bool
 ) -> Call:
     """The Call of all calls with these options, which are checked once."""

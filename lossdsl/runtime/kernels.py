@@ -72,6 +72,8 @@ class Compiled:
                 both = programs.get(f"both_{suffix}" if suffix else "both")
                 self.gradients.append(Steps(self, program, both))
         self.gradients.sort(key=lambda steps: len(steps.at))
+        # whether the backend packs the arguments of a call beforehand
+        self.prepares = any(hasattr(f, "prepare") for f in kernels.values())
         self.chosen: dict[tuple[bool, ...], Steps | None] = {}
 
     def _families(self, key: str) -> None:

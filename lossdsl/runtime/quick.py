@@ -11,7 +11,6 @@ from torch import Tensor
 from lossdsl.runtime.binding import compute_dtype
 from lossdsl.runtime.signature import InputSpec, base_axis
 
-
 FEW = 256  # numbers that Python looks through in less time than a call takes
 
 
@@ -83,13 +82,22 @@ def in_range(
 ) -> bool:
     """Whether every index is in range, none of them ignored."""
     for q, x in zip(quick, tensors, strict=True):
-        if q.target is not None and q.target in sizes and x.numel():
-            if x.numel() <= FEW and x.dim() == 1:
-                numbers = x.tolist()
-                low, high = min(numbers), max(numbers)
-            else:
-                least, most = x.aminmax()
-                low, high = least.item(), most.item()
-            if low < 0 or high >= sizes[q.target]:
-                return False
+        if (
+            q.target is not None
+            and q.target in sizes
+            and not within(x, sizes[q.target])
+        ):
+            return False
     return True
+
+
+def within(x: Tensor, size: int) -> bool:
+    """Whether every entry is from 0 to size - 1."""
+    count = x.numel()
+    if count <= FEW and x.dim() == 1:
+        numbers = x.tolist()
+        return not count or (min(numbers) >= 0 and max(numbers) < size)
+    if not count:
+        return True
+    least, most = x.aminmax()
+    return bool(least.item() >= 0 and most.item() < size)

@@ -380,9 +380,9 @@ class BCE(Loss):
 
 
 def focal_both(logits: Tensor, target: Tensor, gamma: Tensor, ignore_index: Tensor, seed: Tensor) -> tuple[Tensor, ...]:
-    rows, weight = focal_value(logits, target, gamma, ignore_index)
+    rows, _ = focal_value(logits, target, gamma, ignore_index)
     (grad,) = focal_gradient(logits, target, gamma, ignore_index, seed.to(rows.dtype).expand(rows.shape))
-    return rows, weight, grad
+    return (rows * seed).sum().to(rows.dtype), grad
 
 
 def focal_weight(logits: Tensor, target: Tensor, gamma: Tensor, ignore_index: Tensor) -> tuple[Tensor]:
@@ -397,7 +397,7 @@ AT_ONCE = replace(
         *FOCAL.kernels,
         (
             "both",
-            KernelSpec((*FOCAL_ARGS, "@rows"), (("rows", N, REAL), ("weight", N, REAL), ("grad.logits", NC, REAL))),
+            KernelSpec((*FOCAL_ARGS, "@rows"), (("reduced", (), REAL), ("grad.logits", NC, REAL))),
         ),
         ("weight", KernelSpec(FOCAL_ARGS, (("weight", N, REAL),))),
     ),

@@ -29,17 +29,17 @@ COSTLY |= {"expsub", "divergence", "pow", "expm1_low", "expm1mx_near", "exp_neg"
 POWERS = {2.0: "{0} * {0}", 3.0: "{0} * {0} * {0}", 4.0: "({0} * {0}) * ({0} * {0})", -1.0: "R(1) / {0}"}
 TYPES = {"real": "R", "int": "long", "bool": "bool"}
 
-_KEYWORDS = frozenset(
-    (
-        "alignas alignof and asm auto bool break case catch char class const constexpr continue decltype "
-        "default delete do double else enum explicit export extern false float for friend goto if inline int "
-        "long mutable namespace new not operator or private protected public register return short signed "
-        "sizeof static struct switch template this throw true try typedef typeid typename union unsigned "
-        "using virtual void volatile while xor "
-        # what the printers call their own
-        "a arena b bits block blocks c c0 c1 h height j k l L lane lanes n own p put q R row row0 rows run split std t tile tiles v width x y z"
-    ).split()
-)
+_KEYWORDS = {
+    *("alignas", "alignof", "and", "asm", "auto", "bool", "break", "case", "catch", "char", "class", "const"),
+    *("constexpr", "continue", "decltype", "default", "delete", "do", "double", "else", "enum", "explicit", "export"),
+    *("extern", "false", "float", "for", "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace"),
+    *("new", "not", "operator", "or", "private", "protected", "public", "register", "return", "short", "signed"),
+    *("sizeof", "static", "struct", "switch", "template", "this", "throw", "true", "try", "typedef", "typeid"),
+    *("typename", "union", "unsigned", "using", "virtual", "void", "volatile", "while", "xor"),
+}
+# what the printers, and the functions of the prelude, call their own
+_KEYWORDS |= {*"abcdhjklnpqtvxyzLR", "arena", "bits", "block", "blocks", "c0", "c1", "height", "lane", "lanes", "own"}
+_KEYWORDS |= {"put", "row", "row0", "rows", "run", "split", "std", "tile", "tiles", "width"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,12 @@ def _literal(x: int | str) -> str:
     return f'"{x}"' if isinstance(x, str) else str(x)
 
 
+def _place(shape: str, names: Mapping[str, str], ins: Sequence[Buffer]) -> tuple[int, int]:
+    """The argument and its dimension of "x.shape[d]"."""
+    name, _, dimension = shape.partition(".shape[")
+    return [names[b.name] for b in ins].index(name), int(dimension.rstrip("]"))
+
+
 def function(program: KernelProgram, records: Mapping[str, Any]) -> str:
     """The Python function of a program, and before it the kernel that it calls."""
     kind = program.name.rpartition(".")[2]
@@ -94,6 +100,8 @@ def function(program: KernelProgram, records: Mapping[str, Any]) -> str:
     size = {axis: f"n{i}" for i, axis in enumerate(program.axes)}
     signature = [f"{names[b.name]}: Tensor" for b in ins]
     signature += (["*"] if loose else []) + [f"{size_argument(a)}: int" for a in loose]
+    if kind.startswith("both") and not loose:
+        lines.append(f"@{kernel}.prepared")
     lines += wrapped(f"def {kind}(", signature, ") -> tuple[Tensor, ...]:")
     lines += wrapped("    on_cpu(", [names[b.name] for b in ins], ")")
     lines += wrapped(f"    kernel = {kernel}.variant(", [f"{names[b.name]}.dtype" for b in ins], ")")
@@ -120,5 +128,9 @@ def function(program: KernelProgram, records: Mapping[str, Any]) -> str:
     head.append(f"    reals={list(reals)!r},")
     like_text = [f'("{identifier(b.name)}", {_literal(like(program, b))})' for b in outs]
     head += wrapped("    outs=[", like_text, "],")
+    if kind.startswith("both") and not loose:
+        head.append(f"    sizes={[_place(found[a], names, ins) for a in program.axes]!r},")
+        order = [[program.axes.index(a) for a in b.axes] for b in outs]
+        head.append(f"    shapes={order!r},")
     head.append(")")
     return "\n".join([*head, "", "", *lines]) + "\n"

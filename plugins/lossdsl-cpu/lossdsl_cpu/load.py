@@ -9,6 +9,7 @@ import ctypes
 import struct
 import threading
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 # torch before any kernel, so that the kernels' OpenMP is the one torch has loaded, and both share its threads.
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from lossdsl_cpu.build import library
 from lossdsl_cpu.math_cpp import MATH
+from lossdsl_cpu.memory import HUGE, fresh
 from lossdsl_cpu.special_cpp import SPECIAL
 from lossdsl_cpu.support_cpp import SUPPORT
 
@@ -35,14 +37,18 @@ TYPES = {
 }
 
 
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
 class Variant:
-    """A kernel for one choice of dtypes. `real` is the dtype of its arithmetic."""
+    """A kernel for one choice of dtypes. `real` is the dtype of its arithmetic; `run` packs numbers for `function`."""
 
-    __slots__ = ("real", "run")
+    __slots__ = ("function", "real", "run")
 
-    def __init__(self, real: torch.dtype, run: Callable[..., None]) -> None:
+    def __init__(self, real: torch.dtype, run: Callable[..., None], function: Callable[[bytes], None]) -> None:
         self.real = real
         self.run = run
+        self.function = function
 
 
 class Kernel:
@@ -50,11 +56,20 @@ class Kernel:
 
     `reals` are the places of real inputs, which decide the arithmetic: double if one is, else float. `outs` are the
     macros of the results' types with the place of the argument whose dtype they take, or "real", "int", "bool".
+    `sizes` says where the extent of each axis shows, an argument and its dimension; `shapes` are the results' axes.
     """
 
     def __init__(
-        self, text: str, args: Sequence[str], reals: Sequence[int], outs: Sequence[tuple[str, int | str]]
+        self,
+        text: str,
+        args: Sequence[str],
+        reals: Sequence[int],
+        outs: Sequence[tuple[str, int | str]],
+        sizes: Sequence[tuple[int, int]] = (),
+        shapes: Sequence[Sequence[int]] = (),
     ) -> None:
+        self.sizes = tuple(sizes)
+        self.shapes = tuple(tuple(s) for s in shapes)
         self.text = text
         self.args = tuple(args)
         self.reals = tuple(reals)
@@ -88,6 +103,48 @@ class Kernel:
     def real(self, dtypes: Sequence[torch.dtype]) -> torch.dtype:
         return torch.float64 if any(dtypes[i] == torch.float64 for i in self.reals) else torch.float32
 
+    def prepared(self, function: Function) -> Function:
+        """The function, with `prepare` as an attribute."""
+        function.__dict__["prepare"] = self.prepare
+        return function
+
+    def prepare(self, *tensors: Tensor) -> Callable[[Sequence[Tensor]], list[Tensor]]:
+        """The kernel for tensors on the CPU of these dtypes, shapes and strides, with all else that it needs packed."""
+        variant = self.variant(*[x.dtype for x in tensors])
+        extents = [tensors[i].shape[d] for i, d in self.sizes]
+        numbers: list[int] = [*extents]
+        places = []
+        for x in tensors:
+            places.append(len(numbers))
+            numbers += [0, *x.stride()]
+        makers: list[tuple[int, Callable[..., Tensor], int, tuple[int, ...], torch.dtype]] = []
+        for (_, source), axes in zip(self.outs, self.shapes, strict=True):
+            if isinstance(source, int):
+                like = tensors[source]
+                small = like.numel() * like.element_size() < HUGE
+                makers.append((len(numbers), torch.empty_like if small else fresh, source, (), like.dtype))
+                numbers += [0, *torch.empty_like(like, device="meta").stride()]
+            else:
+                shape = tuple([extents[a] for a in axes])
+                dtype = {"real": variant.real, "int": torch.int64, "bool": torch.bool}[source]
+                makers.append((len(numbers), torch.empty, -1, shape, dtype))
+                numbers += [0, *torch.empty(shape, device="meta").stride()]
+        pack, function = struct.Struct(f"{len(numbers)}l").pack, variant.function
+
+        def step(given: Sequence[Tensor]) -> list[Tensor]:
+            values = numbers.copy()
+            for place, x in zip(places, given, strict=True):
+                values[place] = x.data_ptr()
+            found = []
+            for place, make, source, shape, dtype in makers:
+                out = make(shape, dtype=dtype) if source < 0 else make(given[source])
+                values[place] = out.data_ptr()
+                found.append(out)
+            function(pack(*values))
+            return found
+
+        return step
+
     def _load(self, dtypes: tuple[torch.dtype, ...]) -> Variant:
         function = ctypes.CDLL(str(library(PRELUDE + self.text, self.macros(dtypes)))).run
         function.restype = None
@@ -100,7 +157,7 @@ class Kernel:
                 pack = packed[len(numbers)] = struct.Struct(f"{len(numbers)}l").pack
             function(pack(*numbers))
 
-        return Variant(self.real(dtypes), run)
+        return Variant(self.real(dtypes), run, function)
 
 
 def on_cpu(*tensors: Tensor) -> None:

@@ -46,7 +46,7 @@ def _form(op: str, ranges: Sequence[Range]) -> str:
             return "exp_neg"
         case "expm1" if ranges[0][1] <= 64:
             return "expm1_low"
-        case "expm1mx" if -0.5 <= ranges[0][0] and ranges[0][1] <= 0.5:
+        case "expm1mx" if ranges[0][0] >= -0.5 and ranges[0][1] <= 0.5:
             return "expm1mx_near"
     return op
 
