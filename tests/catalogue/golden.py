@@ -37,7 +37,8 @@ class Row:
     another way; `leaves`: what the file has and the loss has not; `inputs`: parameters of the file that the loss takes
     as inputs; `rtol`: of the largest entry of an array, 1e-9 unless the public code has an epsilon or a constant of
     its own that the equation has not; `reduction`: "" is the loss's own word, or "none" where the file holds rows;
-    `how`: the call, where it is more than passing the inputs; `aux`: an output of the file → that of the loss.
+    `how`: the call, where it is more than passing the inputs; `aux`: an output of the file → that of the loss;
+    `differs`: where the file's code is not the equation of the paper, in words.
     """
 
     loss: str
@@ -49,6 +50,7 @@ class Row:
     inputs: tuple[str, ...] = ()
     how: How = plain
     aux: dict[str, str] = field(default_factory=dict)
+    differs: str = ""
 
 
 # --- calls that are more than passing the inputs ----------------------------------------------------------------------

@@ -62,8 +62,12 @@ TABLE: dict[str, Row] = {
     "trl_dpo_nca_pair__trl": Row("dpo_nca_pair", POLICY, leaves=("label_smoothing", *TRL)),
     "trl_dpo_bco_pair__trl": Row("dpo_bco_pair", POLICY, leaves=("label_smoothing", *TRL)),
     "trl_dpo_sppo_hard__trl": Row("dpo_sppo_hard", POLICY, leaves=("label_smoothing", *TRL)),
-    "trl_dpo_aot__trl": Row("dpo_aot", POLICY, leaves=TRL, reduction="mean", how=times(8)),
-    "trl_dpo_aot_unpaired__trl": Row("dpo_aot_unpaired", POLICY, leaves=TRL, reduction="mean", how=times(8)),
+    "trl_dpo_aot__trl": Row(
+        "dpo_aot", POLICY, leaves=TRL, reduction="mean", how=times(8), differs="the file sums the 8 pairs"
+    ),
+    "trl_dpo_aot_unpaired__trl": Row(
+        "dpo_aot_unpaired", POLICY, leaves=TRL, reduction="mean", how=times(8), differs="the file sums the 8 pairs"
+    ),
     "trl_dpo_apo_zero__trl": Row("dpo_apo_zero", POLICY, leaves=("label_smoothing", *TRL)),
     "trl_dpo_apo_down__trl": Row("dpo_apo_down", POLICY, leaves=("label_smoothing", *TRL)),
     "trl_dpo_discopop__trl": Row(

@@ -75,9 +75,19 @@ TABLE: dict[str, Row] = {
     ),
     "partial_fc_cosface__insightface": Row("partial_fc", FACE),
     "madacos__bassyess-cfcd": Row("madacos", FACE, leaves=("method_B",)),
-    "wcdas__boranhan": Row("wcdas", FACE | {"g_raw": "g", "s_raw": "scale"}, leaves=WCDAS, how=changed(scale=learnt)),
+    "wcdas__boranhan": Row(
+        "wcdas",
+        FACE | {"g_raw": "g", "s_raw": "scale"},
+        leaves=WCDAS,
+        how=changed(scale=learnt),
+        differs="that code writes 3.14 for pi",
+    ),
     "wcdas_fixed_s__boranhan": Row(
-        "wcdas", FACE | {"g_raw": "g", "s_raw": "scale"}, leaves=WCDAS, how=changed(scale=fixed)
+        "wcdas",
+        FACE | {"g_raw": "g", "s_raw": "scale"},
+        leaves=WCDAS,
+        how=changed(scale=fixed),
+        differs="that code writes 3.14 for pi",
     ),
     "dsimplex_ce__miccunifi": Row("dsimplex_ce", FACE, leaves=("num_classes",)),
     "proxy_nca__pml_softmax": Row("proxy_nca", PROXIES),
@@ -92,9 +102,12 @@ TABLE: dict[str, Row] = {
     "harmonic_bray_curtis__maxwellmg": Row("harmonic_bray_curtis", FACE, leaves=("eps", "variant")),
     "harmonic_hamming_soft__maxwellmg": Row("harmonic_hamming_soft", FACE, leaves=("eps",)),
     "harmonic_mahalanobis_diag__maxwellmg": Row("harmonic_mahalanobis", FACE, leaves=("eps", "variant")),
-    # That code adds 1e-6 to both counts, here of 8 or more pairs.
-    "opl__official_gamma0.5": Row("opl", EMB, leaves=("eps",), rtol=1e-6),
-    "opl__official_gamma2.0": Row("opl", EMB, leaves=("eps",), rtol=1e-6),
+    "opl__official_gamma0.5": Row(
+        "opl", EMB, leaves=("eps",), rtol=1e-6, differs="that code adds 1e-6 to both counts, here of 8 or more pairs"
+    ),
+    "opl__official_gamma2.0": Row(
+        "opl", EMB, leaves=("eps",), rtol=1e-6, differs="that code adds 1e-6 to both counts, here of 8 or more pairs"
+    ),
     "cacr__official_small_scale": Row("cacr", {"views": "v"}),
     "cacr_detached__formula": Row("cacr_detached", {"views": "v"}),
     "nt_xent__supcontrast_simclr": Row("nt_xent", how=views),
@@ -105,8 +118,13 @@ TABLE: dict[str, Row] = {
     "clip_loss__formula": Row("clip_loss", PAIRS | {"logit_scale": "scale"}),
     "focal_contrastive__rovit_a0.25_g2.0": Row("focal_contrastive", {"logits": "sim"}, reduction="sum"),
     "focal_contrastive__rovit_a0.5_g1.0": Row("focal_contrastive", {"logits": "sim"}),
-    # That code multiplies by tau over a second temperature of 0.07.
-    "supcon__supcontrast": Row("supcon", {"labels": "y"}, leaves=("base_tau",), how=stacked),
+    "supcon__supcontrast": Row(
+        "supcon",
+        {"labels": "y"},
+        leaves=("base_tau",),
+        how=stacked,
+        differs="that code multiplies by tau over a second temperature of 0.07",
+    ),
     "supcon_rmt__formula": Row("supcon", {"feat": "z", "temperature": "tau"}, how=two_of_three),
     "supcon_single_view__pml": Row("supcon_single_view", EMB | {"emb": "z"}),
     "soft_ce_contrastive__recalcon": Row("soft_ce_contrastive", PAIRS),
@@ -128,14 +146,19 @@ TABLE: dict[str, Row] = {
     "gumbel_contrastive__sparsecbm_tau0.7": Row("gumbel_contrastive", {"noise0": "g0", "noise1": "g1"}),
     "dimco__formula_lam0.5": Row("dimco", {"code_logits": "code", "labels": "y"}),
     "amarx__formula_lam0.3": Row("amarx", {"W": "w", "mean": "mu"}, how=as_bool("old")),
-    # That code adds 1e-8 to each class's count.
     "mcr2__ryanchankh-mcr2": Row(
-        "mcr2", rtol=1e-8, names={"Z": "z", "num_classes": "classes"}, leaves=("gam1", "gam2")
+        "mcr2",
+        rtol=1e-8,
+        names={"Z": "z", "num_classes": "classes"},
+        leaves=("gam1", "gam2"),
+        differs="that code adds 1e-8 to each class's count",
     ),
     "e2mc_hypercube__formula": Row("e2mc", {"Z": "x"}, leaves=("m",)),
     "e2mc_hypersphere__formula": Row("e2mc", {"Z": "x"}, params={"cdf": "gauss"}, leaves=("m",)),
     "cprd__formula": Row("cprd", {"n_valid": "valid"}),
-    "tsim_diversity_loss__ambroiseodt": Row("tsim_diversity", how=times(-1)),
+    "tsim_diversity_loss__ambroiseodt": Row(
+        "tsim_diversity", how=times(-1), differs="the file holds the diversity, the loss is minus it"
+    ),
     "softclip__formula": Row("softclip", PAIRS),
     "matrix_entropy__formula": Row("matrix_entropy", {"H": "x"}),
     "von_neumann_entropy__jaeill-vne": Row("von_neumann_entropy", {"H": "x"}),

@@ -40,6 +40,14 @@ TABLE: dict[str, Row] = {
     "generalized_dice__monai-p1": Row("generalized_dice", leaves=("w",)),
     "generalized_dice__formula": Row("generalized_dice", LABELS, params={"smooth": 0.0}, leaves=("weight",)),
     "soft_jaccard__monai": Row("soft_jaccard_loss", LABELS),
+    "jaccard_l2_norm_loss__jdtlosses": Row(
+        "soft_jaccard_loss",
+        LABELS,
+        params={"power": 2.0, "smooth": 0.002},
+        leaves=(*JDT, *TVERSKY, "smooth"),
+        rtol=2e-7,
+        differs="that code counts the labels of an image as the square of a norm in float32: 4 are 3.99999976",
+    ),
     "focal_tversky_loss__jdtlosses": Row("focal_tversky_loss", LABELS, leaves=JDT),
     "tversky__monai_a0.3_b0.7": Row("tversky", {"alpha_fp": "alpha", "beta_fn": "beta"}),
     "lovasz_softmax__berman_present": Row("lovasz_softmax"),
@@ -48,8 +56,12 @@ TABLE: dict[str, Row] = {
     "lovasz_softmax_all__bermanmaxim": Row("lovasz_softmax", LABELS, params={"classes": "every"}),
     "lovasz_hinge__berman": Row("lovasz_hinge"),
     "lovasz_hinge__bermanmaxim": Row("lovasz_hinge", LABELS),
-    # That code drops class 0, which no row has, and clips p at 1e-8, which none reaches.
-    "wce_lovasz__salsanext_style": Row("wce_lovasz", {"class_weight": "weight"}, leaves=("ignore", "clamp")),
+    "wce_lovasz__salsanext_style": Row(
+        "wce_lovasz",
+        {"class_weight": "weight"},
+        leaves=("ignore", "clamp"),
+        differs="that code drops class 0, which no row has, and clips p at 1e-8, which none reaches",
+    ),
     "heteroscedastic_softmax__formula": Row("heteroscedastic_softmax", {"mean": "mu", "var": "v"}),
     "jaccard_metric_loss_soft__jdtlosses": Row(
         "jaccard_metric_loss", {"target_probs": "target"}, params={"threshold": -1.0}, leaves=JDT
@@ -60,12 +72,12 @@ TABLE: dict[str, Row] = {
     ),
     "fine_grained_miou_loss__jdtlosses": Row("fine_grained_miou", LABELS | MIX, leaves=("norm", *TVERSKY)),
     "sensitivity_specificity__formula": Row("sensitivity_specificity", LABELS),
-    # That code adds 1e-10 to what a logarithm takes, here down to 0.0036: the equation's gradient is 3e-8 from it.
     "repri__mboudiaf": Row(
         "repri",
         REPRI,
         leaves=("eps",),
         rtol=1e-7,
+        differs="that code adds 1e-10 to what a logarithm takes, here down to 0.0036",
         how=changed(bias=scalar, label=truth, valid=truth, proportion=foreground),
     ),
 }
