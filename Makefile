@@ -54,7 +54,7 @@ lint: $(INSTALLED) ## ruff, formatting, mypy, the import contract, and the forma
 	@for package in $(PLUGIN_PACKAGES); do $(BIN)/python -m mypy "$$package"; done
 	@echo "==> the import contract"
 	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/lint-imports --no-logo --config plugins/lossdsl-opencl/pyproject.toml
+	@$(BIN)/lint-imports --no-logo plugins/lossdsl-opencl/pyproject.toml
 	@echo "==> lossdsl fmt --check"
 	@find $(LOSS_FOLDERS) -name '*.loss' -not -path '*/.*' -print0 | xargs -0r $(BIN)/lossdsl fmt --check
 
