@@ -178,17 +178,22 @@ def loss(
     *,
     backend: str = "auto",
     device: str = "cpu",
+    head: str | Mapping[str, str] | None = None,
     **params: Any,
 ) -> Loss:
     """A loss as a torch module.
 
     `params` are those of the file and `reduction`, `ignore_index`, `denominator`, `empty`, `class_dim`; a mode takes
-    the name of a function. Raises TypeError for one that the loss doesn't have.
+    the name of a function. `head="linear"` takes hidden[N, D], weight[C, D] and bias[C] (or None) where the loss took
+    its logits, which then never are in memory whole; `{"student": "linear", "teacher": "linear"}` names them. `memory`
+    is what tiles of such a matrix may take. Raises TypeError for a param that the loss doesn't have, and ValueError for
+    logits.
     """
     modes = {name: value for name, value in params.items() if isinstance(value, str) and name not in _WORDS}
     numbers = {name: value for name, value in params.items() if name not in modes}
     if isinstance(target, Spec):
         modes = {**_modes(target.checked), **modes}
+    modes |= _heads(head)
     source = target.checked.source if isinstance(target, Spec) else source_of(target)
     artifact = _compiled(source, backend, device, False, modes)
     kind = _class(artifact)
@@ -198,7 +203,7 @@ def loss(
     assert isinstance(settable, list)
     given = {names.get(name, name): value for name, value in numbers.items()}
     for name in given:
-        if name not in settable and name not in _WORDS:
+        if name not in settable and (name not in _WORDS or (name == "memory" and not artifact.manifest["tiled"])):
             raise TypeError(_unknown(str(artifact.manifest["name"]), name, settable))
     return kind(**given)
 
@@ -208,7 +213,14 @@ def _modes(checked: CheckedLoss) -> dict[str, str]:
     return {p.name: str(p.default) for p in checked.params if p.modes}
 
 
-_WORDS = ("reduction", "denominator", "empty", "class_dim")
+def _heads(head: str | Mapping[str, str] | None) -> dict[str, str]:
+    """Heads as `pipeline.middle` takes them among the modes."""
+    if head is None:
+        return {}
+    return {"head": head} if isinstance(head, str) else {f"head.{name}": kind for name, kind in head.items()}
+
+
+_WORDS = ("reduction", "denominator", "empty", "class_dim", "memory")
 
 
 def _unknown(loss_name: str, name: str, settable: list[str]) -> str:

@@ -19,9 +19,11 @@ from lossdsl.artifacts.describe import Kernel
 from lossdsl.artifacts.emission import emit_with
 from lossdsl.artifacts.equation import equation, gradient
 from lossdsl.artifacts.identifiers import identifier
+from lossdsl.artifacts.tiles import Tiles
 from lossdsl.backends.api import Emitted, NotSupportedError
 from lossdsl.backends.manager import BackendError, Choice, choose
 from lossdsl.check.check import check
+from lossdsl.check.heads import Head, HeadError, with_heads
 from lossdsl.check.typed import CheckedLoss
 from lossdsl.derive.derive import derive
 from lossdsl.derive.errors import NotDifferentiableError
@@ -29,7 +31,10 @@ from lossdsl.ir.graph import Graph, JointGraph
 from lossdsl.ir.lower import lower
 from lossdsl.plan.kernel import Plan
 from lossdsl.plan.plan import REDUCED, plan, with_reduced
-from lossdsl.registry import Registry
+from lossdsl.plan.tiles.cut import Cut, cut, cut_head
+from lossdsl.plan.tiles.programs import TileKernel, tile_kernels
+from lossdsl.plan.tiles.tiling import Tiling, Untiled, tile
+from lossdsl.registry import BackendSpec, Registry
 from lossdsl.source.diagnostic import Diagnostic, DiagnosticError, Label
 from lossdsl.source.text import Source
 from lossdsl.syntax.ast import LossDef
@@ -50,13 +55,16 @@ class Middle(Front):
     """A loss derived and planned, not yet for any backend.
 
     `joint` has the derivatives by inputs and by params, `by_inputs` those by inputs alone; `plan` holds the programs of
-    the first, as `lossdsl dump` shows them.
+    the first, as `lossdsl dump` shows them. `tiling` says how to do without the loss's matrix, or why that can't be
+    (None: it has none); `heads` are those that were put in front of logits.
     """
 
     graph: Graph
     joint: JointGraph
     by_inputs: JointGraph
     plan: Plan
+    tiling: Tiling | Untiled | None
+    heads: tuple[Head, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,23 +85,59 @@ def front(source: Source, registry: Registry, modes: Mapping[str, str] | None = 
 
 
 def middle(source: Source, registry: Registry, modes: Mapping[str, str] | None = None) -> Middle:
-    """Everything that is the same for all backends; DiagnosticError where a construct can't be compiled."""
-    first = front(source, registry, modes)
-    graph = lower(first.checked, registry)
+    """Everything that is the same for all backends; DiagnosticError where a construct can't be compiled.
+
+    `modes` are functions by param; the words "head" (of the first logits) and "head.NAME" in it are heads: HeadError if
+    the loss can't have one.
+    """
+    chosen, asked = split_heads(modes or {})
+    first = front(source, registry, chosen)
+    checked, heads = with_heads(first.checked, asked) if asked else (first.checked, ())
+    graph = lower(checked, registry)
     try:
         joint = derive(graph, registry)
         by_inputs = derive(_constant_params(graph), registry)
     except NotDifferentiableError as error:
         raise _not_differentiable(first, error) from None
+    found = _cut(first.checked, graph, heads, registry)
+    tiling = None if found is None else tile(found, registry)
+    if heads and isinstance(tiling, Untiled):
+        raise HeadError(f"{checked.name} can't have a head: {where_from(source, tiling)}")
     return Middle(
         source=source,
         lossdef=first.lossdef,
-        checked=first.checked,
+        checked=checked,
         graph=graph,
         joint=joint,
         by_inputs=by_inputs,
         plan=plan(joint, registry),
+        tiling=tiling,
+        heads=heads,
     )
+
+
+def split_heads(modes: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Modes proper, and heads by the name of their logits ("" for the first)."""
+    heads = {n.partition(".")[2]: kind for n, kind in modes.items() if n == "head" or n.startswith("head.")}
+    return {n: m for n, m in modes.items() if n != "head" and not n.startswith("head.")}, heads
+
+
+def _cut(checked: CheckedLoss, graph: Graph, heads: tuple[Head, ...], registry: Registry) -> Cut | None:
+    """Where the loss multiplies matrices: at its heads, or where its file says so."""
+    if not heads:
+        return cut(graph, registry)
+    leaves = {leaf.name: leaf for leaf in graph.leaves}
+    named = {h.logits: [leaves[h.hidden], leaves[h.weight], leaves[h.bias]] for h in heads}
+    return cut_head(lower(checked, registry), named, registry)
+
+
+def where_from(source: Source, found: Untiled) -> str:
+    """Why a matrix has to be whole, with the expression and the line."""
+    if found.origin is None:
+        return found.reason
+    text = " ".join(source.text[found.origin.start : found.origin.end].split())
+    line = source.text.count("\n", 0, found.origin.start) + 1
+    return f"{found.reason}: `{text}`, line {line} of {source.name}"
 
 
 def build(
@@ -111,16 +155,22 @@ def build(
     Raises DiagnosticError for a wrong file, BackendError for a backend that can't be used.
     """
     made = middle(source, registry, modes)
-    choice, kernels, emitted = _emit(made, registry, backend, device)
+    tiled = None
+    if isinstance(made.tiling, Tiling):
+        tiled = made.tiling, tile_kernels(made.checked.name, made.tiling, registry)
+    choice, kernels, emitted = _emit(made, registry, backend, device, () if tiled is None else tiled[1].all)
+    tiles = None if tiled is None else Tiles(*tiled, fused=choice.spec.one_visit)
     checked = made.checked
     origin = Origin(
         backend=choice.spec,
-        command=command or _command(checked, choice, standalone),
+        command=command or _command(checked, choice, standalone, made.heads),
         versions=(("lossdsl", __version__), ("torch", installed("torch")), *_backend_version(choice)),
-        equation=equation(made.lossdef, source),
+        equation=head_equation(made.heads) + equation(made.lossdef, source),
         gradient=gradient(made.joint, registry),
+        headed=bool(made.heads),
     )
-    artifact = assemble(checked, made.graph, kernels, emitted, origin, made.joint.second_missing, standalone)
+    missing = made.joint.second_missing
+    artifact = assemble(checked, made.graph, kernels, emitted, origin, missing, standalone, tiles)
     return Built(
         **{f.name: getattr(made, f.name) for f in fields(made)},
         choice=choice,
@@ -193,16 +243,29 @@ def _not_differentiable(first: Front, error: NotDifferentiableError) -> Diagnost
 # --- the backend ------------------------------------------------------------------------------------------------------
 
 
-def _emit(made: Middle, registry: Registry, backend: str, device: str) -> tuple[Choice, tuple[Kernel, ...], Emitted]:
+def head_equation(heads: tuple[Head, ...]) -> str:
+    """What a head says before the file does."""
+    lines = [f"{h.logits} = dot[{h.feature}]({h.hidden}, {h.weight}) + {h.bias}\n" for h in heads]
+    return "".join(lines)
+
+
+def _emit(
+    made: Middle, registry: Registry, backend: str, device: str, tiles: tuple[TileKernel, ...]
+) -> tuple[Choice, tuple[Kernel, ...], Emitted]:
     """The first choice that has words for the programs; one asked for by name is never replaced."""
     backends = dict(registry.backends)
     passed: list[str] = []
     while True:
         choice = choose(backends, backend, device, registry.failures)
         kernels = module_kernels(made, registry, choice.spec.one_visit)
-        programs = Plan(tuple(k.program for k in kernels), made.plan.notes)
         try:
-            emitted = emit_with(choice.spec, programs, made.source, registry)
+            try:
+                emitted = _text(choice.spec, (*kernels, *tiles), made, registry)
+            except NotSupportedError:
+                if not tiles:
+                    raise
+                kernels = module_kernels(made, registry)
+                emitted = _split(choice.spec, kernels, tiles, made, registry)
         except NotSupportedError as error:
             if backend != "auto":
                 raise BackendError(f"backend {backend!r} can't print this loss: {error}") from None
@@ -210,6 +273,21 @@ def _emit(made: Middle, registry: Registry, backend: str, device: str) -> tuple[
             del backends[choice.spec.name]
             continue
         return replace(choice, reason="; ".join([*passed, choice.reason])), kernels, emitted
+
+
+def _text(spec: BackendSpec, kernels: tuple[Kernel | TileKernel, ...], made: Middle, registry: Registry) -> Emitted:
+    return emit_with(spec, Plan(tuple(k.program for k in kernels), made.plan.notes), made.source, registry)
+
+
+def _split(
+    spec: BackendSpec, kernels: tuple[Kernel, ...], tiles: tuple[TileKernel, ...], made: Middle, registry: Registry
+) -> Emitted:
+    """Tiles by one backend; by torch's the kernels of the whole matrix, which serve second derivatives and transforms:
+    a backend that fuses loops need not multiply matrices."""
+    tiled = _text(spec, tiles, made, registry)
+    whole = _text(registry.backends["torch"], kernels, made, registry)
+    functions = f"{whole.functions.rstrip()}\n\n\n{tiled.functions.lstrip()}"
+    return Emitted((*whole.imports, *tiled.imports), functions, (*whole.runtime, *tiled.runtime))
 
 
 def installed(distribution: str) -> str:
@@ -225,6 +303,8 @@ def _backend_version(choice: Choice) -> tuple[tuple[str, str], ...]:
     return () if name == "lossdsl" or not number else ((name, number),)
 
 
-def _command(checked: CheckedLoss, choice: Choice, standalone: bool) -> str:
+def _command(checked: CheckedLoss, choice: Choice, standalone: bool, heads: tuple[Head, ...]) -> str:
     words = ["lossdsl", "compile", source_name(checked), "-o", f"{checked.name}.py", "--backend", choice.spec.name]
+    for h in heads:
+        words += ["--head", f"{h.logits}=linear"]
     return " ".join([*words, "--standalone"] if standalone else words)

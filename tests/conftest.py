@@ -28,6 +28,7 @@ BUDGETS = {
     "examples": 60,
     "gallery": 60,
     "golden": 60,
+    "heads": 120,
     "ir": 120,
     "kernel": 60,
     "lossdsl-cpu": 500,

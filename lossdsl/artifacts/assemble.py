@@ -14,8 +14,10 @@ from lossdsl.artifacts.artifact import Artifact
 from lossdsl.artifacts.describe import Kernel, Table, describe, tabulate
 from lossdsl.artifacts.identifiers import MODULE, class_name, identifier
 from lossdsl.artifacts.literals import Apply, Dict, Name, docstring_text, literal, long_text
-from lossdsl.artifacts.members import class_text, function_text
+from lossdsl.artifacts.members import class_text, function_text, options
 from lossdsl.artifacts.standalone import RUNTIME, Embedded, embed, merge_imports, rule, without
+from lossdsl.artifacts.tiles import RUNTIME as TILES_RUNTIME
+from lossdsl.artifacts.tiles import SPECS, Tiles, describe_tiles, functions
 from lossdsl.backends.api import Emitted
 from lossdsl.check.typed import CheckedLoss
 from lossdsl.ir.graph import Graph
@@ -32,7 +34,8 @@ RUNTIME_IMPORTS = (
 class Origin:
     """Where a module comes from: what its header says.
 
-    `versions` are names and versions of what made it, in order; `command` is what a person would type to make it again.
+    `versions` are names and versions of what made it, in order; `command` is what a person would type to make it again;
+    `headed`: the loss takes hidden states, whose features stand last.
     """
 
     backend: BackendSpec
@@ -40,6 +43,7 @@ class Origin:
     versions: tuple[tuple[str, str], ...]
     equation: str
     gradient: str = ""
+    headed: bool = False
 
 
 def assemble(
@@ -50,18 +54,22 @@ def assemble(
     origin: Origin,
     missing: str = "",
     standalone: bool = False,
+    tiles: Tiles | None = None,
 ) -> Artifact:
-    """The module of a loss: kernels, `SIGNATURE`, a class and a function."""
+    """The module of a loss: kernels, `SIGNATURE`, a class and a function; with tiles, `TILING`."""
     table = tabulate(checked, graph)
     signature = describe(checked, table, graph, kernels, origin.backend, missing)
-    runtime = embed((*RUNTIME, *emitted.runtime)) if standalone else None
+    tiling = None if tiles is None else describe_tiles(tiles, table.names)
+    own = RUNTIME if tiles is None else (*RUNTIME, *TILES_RUNTIME)
+    runtime = embed((*own, *emitted.runtime), len(own)) if standalone else None
     taken = {*MODULE, *(runtime.names if runtime else ()), *_defined(emitted.functions)}
     function = identifier(checked.name, taken)
     kind = class_name(checked.name, taken | {function})
     body = _kernel_text(emitted.functions)
     identity = _digest(body, literal(signature), origin.equation, *(f"{n} {v}" for n, v in origin.versions))
+    identity = _digest(identity, literal(tiling)) if tiling else identity
     identity = _digest(identity, runtime.text)[:12] if runtime else identity[:12]
-    imports = _imports(checked, table, emitted, runtime)
+    imports = _imports(checked, table, emitted, runtime, tiles is not None)
     parts = [
         f"{_header(checked, origin, standalone)}\n{_docstring(checked, table, origin)}\n",
         f"from __future__ import annotations\n\n{merge_imports(imports)}\n",
@@ -72,18 +80,20 @@ def assemble(
     if runtime or body.startswith(("def ", "class ", "@", "#")):
         body = f"\n{body}"
     parts.append(body)
+    settings = options(checked, tiles is not None, origin.headed)
     kernel_names = Dict(tuple((k.name, Name(k.name)) for k in kernels))
     compiled = Apply("Compiled", (Name("SIGNATURE"), kernel_names, identity))
-    tables = {
-        "EQUATION": long_text(origin.equation, 11),
-        "SIGNATURE": literal(signature, 0, 12),
-        "COMPILED": literal(compiled, 0, 11),
-    }
+    tables = {"EQUATION": long_text(origin.equation, 11), "SIGNATURE": literal(signature, 0, 12)}
+    if tiles is not None and tiling is not None:
+        tables["TILING"] = literal(tiling, 0, 9)
+        driver = Apply("Tiling", (Name("SIGNATURE"), Name("TILING"), functions(tiles)))
+        compiled = Apply(compiled.function, compiled.args, (("tiling", driver),))
+    tables["COMPILED"] = literal(compiled, 0, 11)
     parts.append("\n" + "".join(f"{name} = {text}\n" for name, text in tables.items()))
-    parts.append(f"\n{class_text(checked, table, kind)}")
-    parts.append(f"\n{function_text(checked, table, function, kind)}")
+    parts.append(f"\n{class_text(checked, table, kind, settings)}")
+    parts.append(f"\n{function_text(checked, table, function, kind, settings)}")
     manifest = _manifest(checked, table, origin, kernels, identity, function, kind, standalone)
-    return Artifact("\n".join(parts), manifest)
+    return Artifact("\n".join(parts), {**manifest, "tiled": tiles is not None})
 
 
 def source_name(checked: CheckedLoss) -> str:
@@ -115,7 +125,7 @@ def _kernel_text(functions: str) -> str:
     return functions.strip("\n") + "\n"
 
 
-def _imports(checked: CheckedLoss, table: Table, emitted: Emitted, runtime: Embedded | None) -> list[str]:
+def _imports(checked: CheckedLoss, table: Table, emitted: Emitted, runtime: Embedded | None, tiled: bool) -> list[str]:
     lines = ["from torch import Tensor", *emitted.imports]
     if runtime is not None:
         return [*without(lines, emitted.runtime), *runtime.imports]
@@ -124,6 +134,9 @@ def _imports(checked: CheckedLoss, table: Table, emitted: Emitted, runtime: Embe
     if checked.outputs:
         lines.append("from typing import Any")
     names = ["InputSpec", "KernelSpec", *(["ParamSpec"] if table.settable else []), "Signature"]
+    if tiled:
+        lines.append("from lossdsl.runtime.tiling import Tiling")
+        lines.append(f"from lossdsl.runtime.tilespec import {', '.join(SPECS)}")
     return [*lines, *RUNTIME_IMPORTS, f"from lossdsl.runtime.signature import {', '.join(names)}"]
 
 

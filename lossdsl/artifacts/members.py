@@ -11,17 +11,19 @@ from lossdsl.check.typed import CheckedLoss
 Setting = tuple[str, str, str]  # name, type, default
 
 
-def class_text(checked: CheckedLoss, table: Table, name: str) -> str:
+def class_text(checked: CheckedLoss, table: Table, name: str, options: Sequence[Setting]) -> str:
     """`class Focal(Loss)`, with everything that can be set as a keyword of its own."""
-    settings, options = _settings(table), _options(checked)
+    settings = _settings(table)
+    tail = [Name(n) for n, _, _ in options if n == "memory"]
     keywords = (*settings, *options)
     params = Dict(tuple((n, Name(n)) for n, _, _ in settings))
     arguments = (
         _names(_input_names(table)),
         _names([n for n, _, _ in settings]),
-        *(Name(n) for n, _, _ in options),
+        *(Name(n) for n, _, _ in options if n != "memory"),
         Name("aux"),
         Name("check"),
+        *tail,
     )
     return "".join(
         [
@@ -46,16 +48,18 @@ def class_text(checked: CheckedLoss, table: Table, name: str) -> str:
     )
 
 
-def function_text(checked: CheckedLoss, table: Table, name: str, of: str) -> str:
+def function_text(checked: CheckedLoss, table: Table, name: str, of: str, options: Sequence[Setting]) -> str:
     """`def focal(…)`: the class's value without a module."""
-    settings, options = _settings(table), _options(checked)
+    settings = _settings(table)
+    tail = [Name(n) for n, _, _ in options if n == "memory"]
     arguments = (
         Name("COMPILED"),
         _names(_input_names(table)),
         _names([n for n, _, _ in settings]),
-        *(Name(n) for n, _, _ in options),
+        *(Name(n) for n, _, _ in options if n != "memory"),
         Name("aux"),
         Name("check"),
+        *tail,
     )
     return "".join(
         [
@@ -122,13 +126,15 @@ def _settings(table: Table) -> list[Setting]:
     return found
 
 
-def _options(checked: CheckedLoss) -> list[Setting]:
-    return [
+def options(checked: CheckedLoss, tiled: bool, headed: bool) -> list[Setting]:
+    """What every loss can be told besides its params; `memory` where its matrix is computed by tiles."""
+    found = [
         ("reduction", "str", f'"{checked.reduction or "mean"}"'),
         ("denominator", "str | float | Tensor", '"valid"'),
         ("empty", "str", '"zero"'),
-        ("class_dim", "int", "1"),
+        ("class_dim", "int", "-1" if headed else "1"),
     ]
+    return [*found, ("memory", "int | str", '"64MiB"')] if tiled else found
 
 
 def _optional(kind: str) -> str:

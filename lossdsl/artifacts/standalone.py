@@ -36,8 +36,9 @@ class Embedded:
 
 
 @cache
-def embed(modules: tuple[str, ...] = RUNTIME) -> Embedded:
-    """Modules by import name as one text; what they import of each other is left out."""
+def embed(modules: tuple[str, ...] = RUNTIME, ours: int = len(RUNTIME)) -> Embedded:
+    """Modules by import name as one text, the first `ours` of them lossdsl's; what they import of each other is left
+    out."""
     imports: set[str] = set()
     texts: list[str] = []
     names: set[str] = set()
@@ -61,7 +62,7 @@ def embed(modules: tuple[str, ...] = RUNTIME) -> Embedded:
         space = "\n\n\n" if body.startswith(("@", "class ", "def ")) else "\n\n"
         texts.append(f"{rule(module)}{space}{body}\n")
     imports.discard("from __future__ import annotations")
-    foreign = texts[sum(module in RUNTIME for module in modules) :]
+    foreign = texts[ours:]
     text = "\n\n".join(texts[: len(texts) - len(foreign)])
     if foreign:  # a plugin's style is its own
         text += "\n\n# fmt: off\n" + "\n\n".join(foreign) + "# fmt: on\n"

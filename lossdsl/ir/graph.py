@@ -28,7 +28,7 @@ Absence has been compiled away: masks are explicit, a value that may be absent i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -110,3 +110,14 @@ def reachable(nodes: Sequence[Node], roots: Iterable[int]) -> list[int]:
             seen.add(n)
             stack.extend(nodes[n].args)
     return sorted(seen)
+
+
+def restricted(graph: Graph, outputs: Iterable[tuple[str, int]]) -> Graph:
+    """The graph with these outputs alone, and with the nodes and leaves that they need."""
+    kept = tuple(outputs)
+    needed = reachable(graph.nodes, [n for _, n in kept])
+    new = {old: i for i, old in enumerate(needed)}
+    nodes = tuple(replace(graph.nodes[o], args=tuple(new[a] for a in graph.nodes[o].args)) for o in needed)
+    read = {node.attrs[0] for node in nodes if node.op == "leaf"}
+    leaves = tuple(leaf for leaf in graph.leaves if leaf.name in read)
+    return replace(graph, nodes=nodes, leaves=leaves, outputs=tuple((name, new[n]) for name, n in kept))

@@ -8,7 +8,7 @@ neutral element, then the loop's body need run only for the others, and there al
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isfinite
@@ -64,6 +64,29 @@ def hoist(
                 graph = replace(graph, nodes=tuple(again.builder.nodes), outputs=())
                 break
     return graph, list(outputs), hints, guards
+
+
+def decide_rows(graph: Graph, registry: Registry, axis: str, unknown: Collection[str]) -> tuple[Graph, int] | None:
+    """The graph for rows along `axis` that are there, and the condition for it; None where nothing decides that.
+
+    Every output that varies along the axis has to be 0 in the other rows. The condition is a node of the new graph, and
+    hangs on none of the leaves in `unknown`.
+    """
+    names = [name for name, _ in graph.outputs]
+    axes = {name: graph.batch if name in ("rows", "weight") else () for name in names}
+    outputs = [Output(Buffer(name, axes[name], "real", "out"), n) for name, n in graph.outputs]
+    for condition, absent in _candidates(graph, outputs, axis):
+        read = {graph.nodes[n].attrs[0] for n in reachable(graph.nodes, [condition]) if graph.nodes[n].op == "leaf"}
+        if graph.nodes[condition].type.axes != {axis} or read & set(unknown):
+            continue
+        otherwise = _decided(graph, outputs, axis, condition, absent)
+        if otherwise is not None and all(v == 0 for v in otherwise.values()):
+            again = Rebuild(graph, registry, axis, condition, not absent)
+            guard = again.plain(condition)
+            guard = again.negated(guard) if absent else guard
+            present = tuple((o.buffer.name, again.present(o.node)) for o in outputs)
+            return replace(graph, nodes=tuple(again.builder.nodes), outputs=present), guard
+    return None
 
 
 def _candidates(graph: Graph, outputs: Sequence[Output], axis: str) -> list[tuple[int, bool]]:

@@ -30,6 +30,7 @@ class Call:
         "denominator",
         "empty",
         "free",
+        "memory",
         "poison",
         "reduction",
         "route",
@@ -50,8 +51,10 @@ class Call:
         free: bool,
         poison: Tensor | None,
         whole: bool = False,
+        memory: int = 64 << 20,
     ) -> None:
         self.compiled = compiled
+        self.memory = memory  # bytes that tiles of a matrix may take
         self.whole = whole  # no row is ignored, and every weight is 1
         self.sizes = sizes
         self.reduction = reduction
@@ -128,11 +131,15 @@ def evaluate(call: Call, operands: list[Tensor]) -> tuple[Tensor, ...]:
     """The loss, reduced, and after it the named outputs if `call.aux`."""
     if traced():
         return _second_lane(call, operands)
+    tiling = call.compiled.tiling
+    if tiling is not None and not call.aux and tiling.pays(call, operands):
+        tiled: tuple[Tensor, ...] = tiling.evaluate(call, operands)
+        return tiled
     if torch.is_grad_enabled() and call.compiled.gradients:
         for x in operands:
             if x.requires_grad:
-                outs = Eager.apply(call, *operands)  # type: ignore[no-untyped-call]
-                return outs if isinstance(outs, tuple) else (outs,)
+                found = Eager.apply(call, *operands)  # type: ignore[no-untyped-call]
+                return found if isinstance(found, tuple) else (found,)
     outs = call.route.run(operands, call.sizes)
     return (call.settle(outs)[0], *[outs[i] for i in call.route.others])
 
@@ -195,13 +202,7 @@ class Eager(Function):
             return again(
                 call, steps, operands, grad, scale, ctx.shape, ctx.needs_input_grad
             )
-        row = grad if ctx.scale == 1.0 else grad * scale
-        if call.poison is not None:
-            row = row * call.poison
-        seeds = [row.to(ctx.dtype).expand(ctx.shape)]
-        if steps.weighs:
-            share = -(grad * scale) * saved[count] if call.valid else grad.new_zeros(())
-            seeds.append(share.to(ctx.dtype).expand(ctx.shape))
+        seeds = seeds_of(ctx, call, saved[count], scale, grad, steps.weighs)
         return (
             None,
             *steps.spread(steps.gradient.run((*operands, *seeds), call.sizes)),
@@ -238,8 +239,30 @@ def again(
     return (None, *family.spread(grads))
 
 
-def known(call: Call, operands: Sequence[Tensor]) -> bool:
-    """Whether the upstream of a row, for 1 of the value, is known beforehand."""
+def seeds_of(
+    ctx: Any,
+    call: Call,
+    value: Tensor,
+    scale: Tensor | float,
+    grad: Tensor,
+    weighs: bool,
+) -> list[Tensor]:
+    """The cotangents of the rows, and with `weighs` of their weights."""
+    row = grad if ctx.scale == 1.0 else grad * scale
+    if call.poison is not None:
+        row = row * call.poison
+    seeds = [row.to(ctx.dtype).expand(ctx.shape)]
+    if weighs:
+        share = -(grad * scale) * value if call.valid else grad.new_zeros(())
+        seeds.append(share.to(ctx.dtype).expand(ctx.shape))
+    return seeds
+
+
+def known(call: Call, operands: Sequence[Tensor], weights: bool = False) -> bool:
+    """Whether the upstream of a row, for 1 of the value, is known beforehand.
+
+    `weights`: the sum of the weights can be found.
+    """
     return (
         not call.aux
         and call.poison is None
@@ -251,6 +274,7 @@ def known(call: Call, operands: Sequence[Tensor]) -> bool:
             and call.route.weight is not None
             and call.compiled.weight is None
             and not call.whole
+            and not weights
         )
     )
 

@@ -12,7 +12,7 @@ from lossdsl.runtime.autograd import Call, evaluate, traced
 from lossdsl.runtime.binding import bind, compute_dtype
 from lossdsl.runtime.kernels import Compiled
 from lossdsl.runtime.quick import bind_quickly, in_range
-from lossdsl.runtime.reduction import Denominator, check_options
+from lossdsl.runtime.reduction import Denominator, check_options, memory_bytes
 from lossdsl.runtime.signature import ParamSpec
 from lossdsl.runtime.values import (
     check_indices,
@@ -60,6 +60,7 @@ def call(
     class_dim: int = 1,
     aux: bool = False,
     check: bool = False,
+    memory: int = 64 << 20,
 ) -> Any:
     """Evaluate a loss: bind the inputs, check them, run the kernels, reduce.
 
@@ -81,7 +82,7 @@ def call(
             whole = compiled.signature.counted and (
                 compiled.skip is None or params[compiled.skip].item() < 0
             )
-            how = shared(compiled, reduction, denominator, empty, whole)
+            how = shared(compiled, reduction, denominator, empty, whole, memory)
             return evaluate(how, [*found[0], *params])[0]
     return _call(
         compiled,
@@ -95,19 +96,36 @@ def call(
         class_dim,
         aux,
         check,
+        memory,
     )
 
 
 def shared(
-    compiled: Compiled, reduction: str, denominator: str, empty: str, whole: bool
+    compiled: Compiled,
+    reduction: str,
+    denominator: str,
+    empty: str,
+    whole: bool,
+    memory: int = 64 << 20,
 ) -> Call:
     """The Call of all calls with these options, which are checked once."""
-    key = (reduction, denominator, empty, whole)
+    key = (reduction, denominator, empty, whole, memory)
     found = compiled.calls.get(key)
     if found is None:
         _check(compiled, reduction, denominator, empty)
         word = reduction if compiled.signature.kind != "map" else "none"
-        found = Call(compiled, (), word, denominator, empty, False, False, None, whole)
+        found = Call(
+            compiled,
+            (),
+            word,
+            denominator,
+            empty,
+            aux=False,
+            free=False,
+            poison=None,
+            whole=whole,
+            memory=memory,
+        )
         compiled.calls[key] = found
     return found
 
@@ -132,6 +150,7 @@ def _call(
     class_dim: int,
     aux: bool,
     check: bool,
+    memory: int,
 ) -> Any:
     """A call in general: arguments folded, defaults filled, mistakes explained."""
     signature = compiled.signature
@@ -168,9 +187,18 @@ def _call(
     operands += [torch.tensor(int(inputs[i] is not None)) for i in compiled.computed]
     sizes = tuple(bound.sizes[axis] for axis, _ in signature.sizes)
     word = reduction if signature.kind != "map" else "none"
-    outs = evaluate(
-        Call(compiled, sizes, word, denominator, empty, aux, free, bad), operands
+    how = Call(
+        compiled,
+        sizes,
+        word,
+        denominator,
+        empty,
+        aux=aux,
+        free=free,
+        poison=bad,
+        memory=memory,
     )
+    outs = evaluate(how, operands)
     loss = outs[0]
     if keep is not None and word == "none":
         at = signature.batch.index(signature.fold)
@@ -200,6 +228,7 @@ def functional(
     class_dim: int,
     aux: bool,
     check: bool,
+    memory: int | str = 64 << 20,
 ) -> Any:
     """`call` with params as numbers or tensors, and None for no ignored index."""
     params: list[Tensor] = []
@@ -222,6 +251,7 @@ def functional(
         class_dim,
         aux,
         check,
+        memory_bytes(memory),
     )
 
 

@@ -30,9 +30,14 @@ class Compiled:
     """
 
     def __init__(
-        self, signature: Signature, kernels: Mapping[str, KernelFunction], identity: str
+        self,
+        signature: Signature,
+        kernels: Mapping[str, KernelFunction],
+        identity: str,
+        tiling: Any = None,
     ) -> None:
         self.signature = signature
+        self.tiling = tiling  # how to do without the matrix, if the loss has one
         self.operands = [s.name for s in signature.inputs]
         self.operands += [s.name for s in signature.params]
         self.computed = tuple(i for i, s in enumerate(signature.inputs) if s.computed)
@@ -40,7 +45,9 @@ class Compiled:
         self.inputs = len(signature.inputs)
         self.indexed = any(s.kind.startswith("index ") for s in signature.inputs)
         self.quick = tuple(map(Quick, signature.inputs))
-        self.calls: dict[tuple[str, str, str, bool], Any] = {}  # that most calls share
+        self.calls: dict[
+            tuple[str, str, str, bool, int], Any
+        ] = {}  # that most calls share
         self.skip = next(
             (i for i, s in enumerate(signature.params) if s.name == "ignore_index"),
             None,

@@ -13,7 +13,7 @@ from lossdsl.runtime.autograd import traced
 from lossdsl.runtime.calling import call, param
 from lossdsl.runtime.kernels import Compiled
 from lossdsl.runtime.ready import Ready
-from lossdsl.runtime.reduction import Denominator, check_options
+from lossdsl.runtime.reduction import Denominator, check_options, memory_bytes
 from lossdsl.runtime.signature import Bounds, ParamSpec
 
 LEFT = ("_kept", "_readied")
@@ -35,6 +35,7 @@ class Loss(nn.Module):
     denominator: Denominator
     empty: str
     class_dim: int
+    memory: int  # bytes for the tiles of a matrix
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -54,11 +55,13 @@ class Loss(nn.Module):
         denominator: Denominator,
         empty: str,
         class_dim: int,
+        memory: int | str = 64 << 20,
     ) -> None:
         super().__init__()
         check_options(reduction, denominator, empty)
         self.reduction, self.denominator = reduction, denominator
         self.empty, self.class_dim = empty, class_dim
+        self.memory = memory_bytes(memory)
         self._ignore: int | None = params.get("ignore_index")
         if "ignore_index" in params and self._ignore is None:
             params = {**params, "ignore_index": self._specs["ignore_index"].default}
@@ -141,6 +144,7 @@ class Loss(nn.Module):
         class_dim: int | None,
         aux: bool,
         check: bool,
+        memory: int | str | None = None,
     ) -> Any:
         """What `forward` does; params in the signature's order, None where unset."""
         if (
@@ -183,6 +187,7 @@ class Loss(nn.Module):
             self.class_dim if class_dim is None else class_dim,
             aux,
             check,
+            self.memory if memory is None else memory_bytes(memory),
         )
 
     def _on(self, inputs: tuple[Any, ...]) -> Compiled:

@@ -79,6 +79,8 @@ class Ready:
         if found is None or not isinstance(denominator, str):
             return None
         skips = compiled.skip is not None and params[compiled.skip].item() >= 0
+        if compiled.tiling is not None:  # which may want the rows a tile at a time
+            return None
         if skips or not (signature.counted or compiled.value.weight is None):
             return None
         call = shared(compiled, reduction, denominator, empty, signature.counted)

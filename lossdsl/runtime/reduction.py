@@ -79,3 +79,21 @@ def reduce(
     safe = by.masked_fill(nothing, 1.0)
     value = (total / safe).masked_fill(nothing, fill).to(rows.dtype)
     return value, safe.reciprocal().masked_fill(nothing, fill)
+
+
+UNITS = {"b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+
+
+def memory_bytes(memory: int | str) -> int:
+    """A number of bytes, or a text such as "64MiB"; ValueError for another."""
+    if isinstance(memory, int) and not isinstance(memory, bool):
+        if memory > 0:
+            return memory
+    elif isinstance(memory, str):
+        text = memory.strip().lower()
+        digits = text.rstrip("kmgib ")
+        unit = text[len(digits) :].strip() or "b"
+        unit = unit if unit.endswith("ib") or unit == "b" else f"{unit.rstrip('b')}ib"
+        if digits.isdigit() and int(digits) and unit in UNITS:
+            return int(digits) * UNITS[unit]
+    raise ValueError(f'memory is a number of bytes or like "64MiB", not {memory!r}')

@@ -1,0 +1,115 @@
+"""Steps → KernelPrograms, each with the names by which its arguments and results are known to the driver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from lossdsl.check.types import Type
+from lossdsl.ir.builder import bound_axes
+from lossdsl.ir.graph import Graph, Leaf
+from lossdsl.plan.expand import expand
+from lossdsl.plan.guards import Output
+from lossdsl.plan.kernel import Buffer, KernelProgram
+from lossdsl.plan.names import buffer_names, free_axes, size_argument
+from lossdsl.plan.schedule import dtype_of, schedule
+from lossdsl.plan.tiles.steps import Give, Step
+from lossdsl.plan.tiles.tiling import Tiling
+from lossdsl.primitives.interval import FINITE
+from lossdsl.registry import Registry
+
+REAL = "@real"  # a number in the dtype of the call's arithmetic, for kernels that see it nowhere else
+
+
+@dataclass(frozen=True, slots=True)
+class TileKernel:
+    """A step as a program. `takes` are the values that its buffers hold, each with the dimension along which a tile
+    slices it (-1: whole); `sizes` the axes whose extent no argument shows, with the keyword for each."""
+
+    name: str
+    program: KernelProgram
+    sweep: bool
+    takes: tuple[tuple[str, int], ...]
+    gives: tuple[Give, ...]
+    sizes: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TileKernels:
+    """The kernels of a tiling: by variant, by side, and the one that says which rows are there."""
+
+    keep: TileKernel | None
+    variants: tuple[tuple[str, tuple[TileKernel, ...], tuple[tuple[str, str], ...]], ...]  # name, steps, outputs
+    forward: tuple[TileKernel, ...]  # that compute sides
+    backward: tuple[tuple[str, str, TileKernel], ...]  # cotangent, "inputs" or "params", kernel
+
+    @property
+    def all(self) -> tuple[TileKernel, ...]:
+        steps = tuple(k for _, kernels, _ in self.variants for k in kernels)
+        return (*((self.keep,) if self.keep else ()), *steps, *self.forward, *(k for _, _, k in self.backward))
+
+
+def tile_kernels(name: str, tiling: Tiling, registry: Registry) -> TileKernels:
+    """Plan every step of a tiling."""
+    keep = None if tiling.keep is None else _kernel(name, "tile_keep", tiling.keep, registry)
+    variants = []
+    for v in tiling.variants:
+        steps = [_kernel(name, f"tile_{v.name}_{i}", step, registry) for i, step in enumerate(v.schedule.steps)]
+        variants.append((v.name, tuple(steps), v.schedule.outputs))
+    forward: dict[str, TileKernel] = {}
+    backward: list[tuple[str, str, TileKernel]] = []
+    for number, three in enumerate(tiling.sides):
+        for word, side in zip(("left", "right", "bias"), three, strict=True):
+            if side is None or any(name == side.cotangent for name, _, _ in backward):
+                continue  # both factors are one value
+            if side.step is not None:
+                forward[side.value] = _kernel(name, f"tile_{word}_{number}", side.step, registry)
+            for group, step in side.back:
+                kernel = _kernel(name, f"tile_{word}_{number}_{group}", step, registry)
+                backward.append((side.cotangent, group, kernel))
+    return TileKernels(keep, tuple(variants), tuple(forward.values()), tuple(backward))
+
+
+def _kernel(loss: str, name: str, step: Step, registry: Registry) -> TileKernel:
+    graph = _own_axes(step)
+    if not any(leaf.role != "param" and leaf.type.kind == "real" for leaf in graph.leaves):
+        real = Leaf(REAL, (), Type(frozenset(), "real", FINITE), "input", False)
+        graph = replace(graph, leaves=(*graph.leaves, real))
+    expanded, hints = expand(graph, registry)
+    expanded = replace(expanded, leaves=graph.leaves)
+    named = buffer_names(leaf.name for leaf in graph.leaves)
+    outs = buffer_names((f"out_{i}" for i in range(len(step.gives))), named.values())
+    inputs = {
+        leaf.name: Buffer(
+            named[leaf.name], leaf.axes, dtype_of(leaf.type.kind), "param" if leaf.role == "param" else "in"
+        )
+        for leaf in graph.leaves
+    }
+    outputs = []
+    for i, give in enumerate(step.gives):
+        node = expanded.output(give.name)
+        kind = expanded.nodes[node].type.kind
+        dtype = "real" if give.how in ("matrix",) or "grad" in give.name else dtype_of(kind)
+        dtype = "real" if give.name.startswith("out.") else dtype
+        outputs.append(Output(Buffer(outs[f"out_{i}"], give.axes, dtype, "out"), node))
+    body, scratch, _ = schedule(expanded, outputs, inputs, registry, hints)
+    buffers = (*inputs.values(), *(o.buffer for o in outputs), *scratch)
+    program = KernelProgram(f"{loss}.{name}", expanded.axes, buffers, body)
+    sliced = dict(step.sliced)
+    takes = tuple((leaf.name, sliced.get(leaf.name, -1)) for leaf in graph.leaves)
+    sizes = tuple((axis, size_argument(axis)) for axis in free_axes(program))
+    return TileKernel(name, program, step.sweep, takes, step.gives, sizes)
+
+
+def _own_axes(step: Step) -> Graph:
+    """The graph with the axes that stand in it alone, those of the first result first: its rows are the outer loop."""
+    graph = step.graph
+    used = {a for leaf in graph.leaves for a in leaf.axes} | {a for give in step.gives for a in give.axes}
+    used = used.union(*(n.type.axes | bound_axes(n) for n in graph.nodes))
+    used |= {str(n.attrs[1]) for n in graph.nodes if n.op == "order"} | {
+        str(n.attrs[2]) for n in graph.nodes if n.op in ("eigvals", "eigvecs")
+    }
+    used |= {str(n.attrs[0]) for n in graph.nodes if n.op == "size"}
+    first = [a for give in step.gives[:1] for a in give.axes]
+    if step.sweep:  # tiles' rows first, whatever the results are
+        first = [a for a in graph.axes if a.startswith("Tile") and a in used]
+    return replace(graph, axes=(*first, *(a for a in graph.axes if a in used and a not in first)))

@@ -1,0 +1,82 @@
+"""Losses that multiply matrices themselves: by tiles they are what they are with the matrix whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import lossdsl
+from tests.heads.compare import BOUND, LOOSE, off, own, pairwise
+
+
+@pytest.mark.parametrize("path", pairwise(14), ids=lambda p: p.stem)
+def test_tiles_are_the_whole(path: Path) -> None:
+    case = own(path)
+    if case is None:
+        return
+    for reduction in ("mean", "none"):
+        for learnt in (False, True):
+            if reduction == "none" and not case.loss.compiled.signature.batch:
+                continue
+            assert max(case.differences(reduction, learnt)) <= LOOSE.get(path.stem, BOUND)
+
+
+def test_many_losses_are_tiled() -> None:
+    from lossdsl.api import registry, source_of
+    from lossdsl.ir.lower import lower
+    from lossdsl.pipeline import front
+    from lossdsl.plan.tiles.cut import cut
+    from lossdsl.plan.tiles.tiling import Tiling, tile
+
+    known = registry()
+    cuts = [cut(lower(front(source_of(str(p)), known).checked, known), known) for p in pairwise(40)]
+    tiled = [c for c in cuts if c is not None and isinstance(tile(c, known), Tiling)]
+    assert len(tiled) >= 20
+
+
+def test_points_that_are_close_keep_their_distance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """|x|² + |w|² - 2x·w has no digits left at 1e-5 in float32: such pairs are taken of differences."""
+    text = "loss near\ninput x[N, D]\ninput w[C, D]\nreturn sum[C](log(sqdist[D](x, w)))\n"
+    loss = lossdsl.loss(lossdsl.loads(text), backend="torch")
+    x = torch.randn(12, 8)
+    w = torch.cat([x[:6] + 1e-5 * torch.randn(6, 8), torch.randn(4, 8)])
+
+    def worst() -> float:
+        results = []
+        for dtype in (torch.float32, torch.float64):
+            a, b = x.to(dtype).requires_grad_(), w.to(dtype).requires_grad_()
+            value = loss(a, b, memory=2000)
+            results.append([value.detach(), *torch.autograd.grad(value, (a, b))])
+        return max(off(f.double(), d) for f, d in zip(*results, strict=True))
+
+    assert worst() < 1e-5
+    monkeypatch.setattr("lossdsl.runtime.matrices.NEAR", 0.0)
+    assert worst() > 1e-2
+
+
+def test_sampled_classes_are_felt_where_they_are_sampled() -> None:
+    loss = lossdsl.loss("partial_fc", backend="torch")
+    x = torch.randn(6, 4, dtype=torch.float64, requires_grad=True)
+    w = torch.randn(30, 4, dtype=torch.float64, requires_grad=True)
+    sampled = torch.tensor([3, 1, 20, 8, 9, 11, 12, 25])
+    target = torch.tensor([3, 1, 8, 3, 12, 25])
+    wanted = _gradients(loss, x, w, target, sampled, 1 << 30)
+    found = _gradients(loss, x, w, target, sampled, 8 * 8 * 12)
+    for a, b in zip(found, wanted, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-14)
+    untouched = torch.ones(30, dtype=torch.bool)
+    untouched[sampled] = False
+    assert not found[2][untouched].any()
+
+
+def _gradients(loss: object, x: torch.Tensor, w: torch.Tensor, y: torch.Tensor, s: torch.Tensor, memory: int) -> tuple:  # type: ignore[type-arg]
+    value = loss(x, w, y, s, memory=memory)  # type: ignore[operator]
+    return value.detach(), *torch.autograd.grad(value, (x, w))
+
+
+def test_a_sample_out_of_range() -> None:
+    loss = lossdsl.loss("partial_fc", backend="torch")
+    with pytest.raises(IndexError, match=r"sampled\[1\] = 30, but w has 30 classes"):
+        loss(torch.randn(2, 4), torch.randn(30, 4), torch.tensor([0, 1]), torch.tensor([0, 30]))
