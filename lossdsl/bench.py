@@ -24,6 +24,7 @@ from torch import Tensor
 
 from lossdsl.check.typed import CheckedLoss, Input
 from lossdsl.pipeline import Built, build
+from lossdsl.plan.cost import count
 from lossdsl.registry import Registry
 from lossdsl.source.diagnostic import InternalError
 from lossdsl.source.text import Source
@@ -53,7 +54,8 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One loss at one shape. `ratios` are of medians, against each baseline that ran."""
+    """One loss at one shape. `ratios` are of medians, against each baseline that ran; `exps` are the transcendentals an
+    element in the plan of value and gradient."""
 
     loss: str
     sizes: tuple[tuple[str, int], ...]
@@ -62,6 +64,7 @@ class Report:
     rounds: int
     timings: Mapping[str, Timing]
     failures: Mapping[str, str] = field(default_factory=dict)
+    exps: float = 0.0
 
     def ratio(self, name: str, baseline: str) -> float:
         return self.timings[name].median / self.timings[baseline].median
@@ -116,7 +119,14 @@ def measure(
         rounds=rounds,
         timings=_timed(runs, sets, rounds, device),
         failures=failures,
+        exps=_exps(built, whole, sizes),
     )
+
+
+def _exps(built: Mapping[str, Built], whole: Built, sizes: Mapping[str, int]) -> float:
+    kernels = {k.name: k.program for b in (*built.values(), whole) for k in b.kernels}
+    program = kernels.get("both") or kernels.get("gradient")
+    return 0.0 if program is None else count(program, sizes).exps
 
 
 # --- inputs -----------------------------------------------------------------------------------------------------------

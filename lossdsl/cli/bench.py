@@ -92,7 +92,10 @@ def table(report: Report) -> str:
     """A report as lines: milliseconds, quartiles, ratios to the baselines, peak memory."""
     shape = ", ".join(f"{a} = {n}" for a, n in report.sizes)
     against = [b for b in ("clone", "copy", "eager", "compile") if b in report.timings]
-    lines = [f"{report.loss}  {shape}  {report.dtype}, {report.threads} threads, {report.rounds} rounds"]
+    lines = [
+        f"{report.loss}  {shape}  {report.dtype}, {report.threads} threads, {report.rounds} rounds, "
+        f"{report.exps:.2f} transcendentals an element"
+    ]
     lines.append(
         f"  {'':12}{'median ms':>11}{'quartiles':>19}"
         + "".join(f"{'/ ' + b:>11}" for b in against)

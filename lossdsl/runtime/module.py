@@ -129,7 +129,7 @@ class Loss(nn.Module):
         learnt = any(spec.learnable for spec in self._specs.values())
         if not learnt and self.class_dim in (1, -1) and self.compiled.prepares:
             options = (self.reduction, self.denominator, self.empty)
-            ready = Ready(self.compiled, own, options)
+            ready = Ready(self.compiled, own, options, self.class_dim == 1)
         held = [] if learnt else [(n, self._buffers[n]) for n in self._specs]
         self.__dict__["_readied"] = ([(n, x, x._version) for n, x in held], ready)
         return ready

@@ -9,7 +9,7 @@ a default to fill) is left to `calling.call`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -17,7 +17,8 @@ from torch import Tensor
 from torch.autograd import Function
 
 from lossdsl.runtime.autograd import Call, again, known
-from lossdsl.runtime.calling import shared
+from lossdsl.runtime.calling import call, shared
+from lossdsl.runtime.images import Images, StepOf, by_images, images_of
 from lossdsl.runtime.kernels import Compiled, Steps
 from lossdsl.runtime.quick import bind_quickly, within
 
@@ -25,21 +26,22 @@ MANY = 64  # kinds of calls that are kept
 PLAIN = (Tensor, torch.nn.Parameter)
 
 Kind = tuple[tuple[Any, ...], ...]
-StepOf = Callable[[Sequence[Tensor]], Sequence[Tensor]]
 
 
 class Ready:
     """The calls of one module, while its options and params stay."""
 
-    __slots__ = ("compiled", "kinds", "options", "params")
+    __slots__ = ("compiled", "images", "kinds", "options", "params")
 
     def __init__(
         self,
         compiled: Compiled,
         params: Sequence[Tensor],
         options: tuple[str, Any, str],
+        images: bool,
     ) -> None:
         self.compiled = compiled
+        self.images = images  # further dimensions stand behind the classes
         self.params = tuple(params)
         self.options = options
         self.kinds: dict[Kind, Kept | None] = {}
@@ -75,7 +77,9 @@ class Ready:
         signature = compiled.signature
         if not all(type(x) in PLAIN for x in inputs) or signature.sizes:
             return None
-        found = bind_quickly(compiled.quick, inputs)
+        images = images_of(signature, inputs) if self.images else None
+        views = inputs if images is None else images.views(inputs, 0)
+        found = bind_quickly(compiled.quick, views)
         if found is None or not isinstance(denominator, str):
             return None
         skips = compiled.skip is not None and params[compiled.skip].item() >= 0
@@ -83,18 +87,27 @@ class Ready:
             return None
         if skips or not (signature.counted or compiled.value.weight is None):
             return None
-        call = shared(compiled, reduction, denominator, empty, signature.counted)
+        how = shared(compiled, reduction, denominator, empty, signature.counted)
         operands = (*inputs, *params)
-        steps = compiled.steps(tuple(x.requires_grad for x in operands))
-        if steps is None or steps.both is None or not known(call, operands):
+        steps = compiled.steps(tuple([x.requires_grad for x in operands]))
+        if steps is None or steps.both is None or not known(how, operands):
             return None
-        return kept_of(call, steps, operands, found[1])
+        return kept_of(how, steps, operands, found[1], images)
 
 
 class Kept:
     """One kind of call. `run` gives value and gradients from operands."""
 
-    __slots__ = ("call", "count", "indices", "run", "scale", "shape", "steps")
+    __slots__ = (
+        "call",
+        "count",
+        "images",
+        "indices",
+        "run",
+        "scale",
+        "shape",
+        "steps",
+    )
 
     def __init__(
         self,
@@ -104,7 +117,9 @@ class Kept:
         indices: Sequence[tuple[int, int]],
         shape: tuple[int, ...],
         scale: float,
+        images: bool,
     ) -> None:
+        self.images = images
         self.call = call
         self.steps = steps
         self.run = run
@@ -115,39 +130,49 @@ class Kept:
 
 
 def kept_of(
-    call: Call, steps: Steps, operands: Sequence[Tensor], sizes: dict[str, int]
+    call: Call,
+    steps: Steps,
+    operands: Sequence[Tensor],
+    sizes: dict[str, int],
+    images: Images | None,
 ) -> Kept | None:
     """What is kept of a call; None if the backend prepares no kernels."""
     compiled, both = call.compiled, steps.both
     assert both is not None
-    prepare = getattr(both.program.function, "prepare", None)
+    function, picks = both.program.function, both.picks
+    prepare = getattr(function, "prepare", None)
     shape = tuple([operands[place].shape[dim] for place, dim in compiled.extents])
+    if images is not None:
+        if not all(i < len(images.along) and images.along[i] for i in steps.at):
+            return None  # what all images share would have a sum over them
+        shape = (images.rows,)
     scale = call.divide(math.prod(shape), None)
-    if (
-        prepare is None
-        or not scale
-        or math.isnan(scale)
-        or both.rows
-        or both.first_grad != 1
-    ):
+    nothing = not scale or math.isnan(scale)
+    if prepare is None or nothing or both.rows or both.first_grad != 1:
         return None
     seed = call.seed(scale)
-    run = prepare(*[(*operands, seed)[i] for i in both.picks])
-    if run is None:
-        return None
-    picks = both.picks
-
-    def step(given: Sequence[Tensor]) -> Sequence[Tensor]:
-        every = (*given, seed)
-        found: Sequence[Tensor] = run([every[i] for i in picks])
-        return found
-
+    views = operands if images is None else images.views(operands, 0)
+    run: StepOf = prepare(*[(*views, seed)[i] for i in picks])
+    step = whole(run, picks, seed)
+    if images is not None:
+        fresh = function.__dict__["fresh"]
+        step = by_images(images, run, fresh, picks, steps.at, seed)
     indices = [
         (i, sizes[q.target])
         for i, q in enumerate(compiled.quick)
         if q.target is not None and q.target in sizes
     ]
-    return Kept(call, steps, step, indices, shape, scale)
+    return Kept(call, steps, step, indices, shape, scale, images is not None)
+
+
+def whole(run: StepOf, picks: Sequence[int], seed: Tensor) -> StepOf:
+    """A step over operands from one over a program's arguments."""
+
+    def step(given: Sequence[Tensor]) -> Sequence[Tensor]:
+        every = (*given, seed)
+        return run([every[i] for i in picks])
+
+    return step
 
 
 class Step(Function):
@@ -165,6 +190,8 @@ class Step(Function):
         kept: Kept = ctx.kept
         saved = ctx.saved_tensors
         if torch.is_grad_enabled():  # only under create_graph
+            if kept.images:
+                return _by_folding(kept, saved[: kept.count], grad)
             return again(
                 kept.call,
                 kept.steps,
@@ -182,3 +209,22 @@ class Step(Function):
         for at, x in zip(kept.steps.at, grads, strict=True):
             result[1 + at] = x
         return tuple(result)
+
+
+def _by_folding(kept: Kept, operands: Sequence[Tensor], grad: Tensor) -> Any:
+    """A backward under create_graph: through the call that folds dimensions."""
+    how, inputs = kept.call, kept.call.compiled.inputs
+    value = call(
+        how.compiled,
+        operands[:inputs],
+        operands[inputs:],
+        reduction=how.reduction,
+        denominator=how.denominator,
+        empty=how.empty,
+    )
+    wanted = [operands[at] for at in kept.steps.at]
+    grads = torch.autograd.grad(value, wanted, grad, create_graph=True)
+    result: list[Tensor | None] = [None] * (1 + kept.count)
+    for at, x in zip(kept.steps.at, grads, strict=True):
+        result[1 + at] = x
+    return tuple(result)

@@ -104,12 +104,14 @@ class Kernel:
         return torch.float64 if any(dtypes[i] == torch.float64 for i in self.reals) else torch.float32
 
     def prepared(self, function: Function) -> Function:
-        """The function, with `prepare` as an attribute."""
-        function.__dict__["prepare"] = self.prepare
+        """The function, with `prepare` and `fresh` as attributes."""
+        function.__dict__.update(prepare=self.prepare, fresh=fresh)
         return function
 
-    def prepare(self, *tensors: Tensor) -> Callable[[Sequence[Tensor]], list[Tensor]]:
-        """The kernel for tensors on the CPU of these dtypes, shapes and strides, with all else that it needs packed."""
+    def prepare(self, *tensors: Tensor) -> Callable[..., list[Tensor]]:
+        """The kernel for tensors on the CPU of these dtypes, shapes and strides, with all else that it needs packed: a
+        function of such tensors, and of memory for the results (of the strides that `empty_like` gives), None where it
+        is to be fresh."""
         variant = self.variant(*[x.dtype for x in tensors])
         extents = [tensors[i].shape[d] for i, d in self.sizes]
         numbers: list[int] = [*extents]
@@ -129,15 +131,18 @@ class Kernel:
                 dtype = {"real": variant.real, "int": torch.int64, "bool": torch.bool}[source]
                 makers.append((len(numbers), torch.empty, -1, shape, dtype))
                 numbers += [0, *torch.empty(shape, device="meta").stride()]
+        nowhere: tuple[Tensor | None, ...] = (None,) * len(makers)
         pack, function = struct.Struct(f"{len(numbers)}l").pack, variant.function
 
-        def step(given: Sequence[Tensor]) -> list[Tensor]:
+        def step(given: Sequence[Tensor], into: Sequence[Tensor | None] = nowhere) -> list[Tensor]:
             values = numbers.copy()
             for place, x in zip(places, given, strict=True):
                 values[place] = x.data_ptr()
             found = []
-            for place, make, source, shape, dtype in makers:
-                out = make(shape, dtype=dtype) if source < 0 else make(given[source])
+            for (place, make, source, shape, dtype), there in zip(makers, into, strict=True):
+                out = there
+                if out is None:
+                    out = make(shape, dtype=dtype) if source < 0 else make(given[source])
                 values[place] = out.data_ptr()
                 found.append(out)
             function(pack(*values))
