@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
@@ -121,11 +121,17 @@ def loaded(backend: str, loss: str, device: str) -> Loaded:
 # --- programs without a loss ------------------------------------------------------------------------------------------
 
 
+@cache
+def _folder() -> TemporaryDirectory[str]:
+    """Where emitted modules lie until the process ends."""
+    return TemporaryDirectory()
+
+
 def emitted_module(emitted: Emitted) -> ModuleType:
     """The emitted text, imported from a file as a user's module would be."""
     text = "\n".join(["from __future__ import annotations", "", merge_imports(emitted.imports), "", emitted.functions])
     name = "emitted_" + sha256(text.encode()).hexdigest()[:16]
-    path = Path(tempfile.mkdtemp()) / f"{name}.py"
+    path = Path(_folder().name) / f"{name}.py"
     path.write_text(text, encoding="utf-8")
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +15,7 @@ from lossdsl.backends.api import KernelProgram, Plan
 from lossdsl.plan.interpret import run
 from lossdsl.plan.text import parse_kernel
 from lossdsl.registry import Registry
+from lossdsl.testing.conformance.calling import emitted_module
 
 PROGRAMS = Path(__file__).parents[3] / "tests" / "kernel"
 NAMES = sorted(p.stem for p in PROGRAMS.glob("*.kernel")) if PROGRAMS.is_dir() else []
@@ -30,16 +28,7 @@ def program(name: str) -> KernelProgram:
 
 def compiled(p: KernelProgram, registry: Registry | None = None) -> Callable[..., tuple[Tensor, ...]]:
     """The emitted function of a program, imported from a file as a user's would be."""
-    emitted = emit(Plan((p,)), registry)
-    text = "\n".join(emitted.imports) + "\n\n" + emitted.functions
-    name = "emitted_" + hashlib.sha256(text.encode()).hexdigest()[:16]
-    path = Path(tempfile.mkdtemp()) / f"{name}.py"
-    path.write_text(text, encoding="utf-8")
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = emitted_module(emit(Plan((p,)), registry))
     function: Callable[..., tuple[Tensor, ...]] = getattr(module, p.name.rpartition(".")[2])
     return function
 
