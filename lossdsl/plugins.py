@@ -33,6 +33,7 @@ from lossdsl.source.text import Source, Span
 T = TypeVar("T")
 OURS = f"lossdsl {__version__}"
 DISABLED = "turned off by LOSSDSL_DISABLE"
+BACKEND_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
 class PluginConflictError(DiagnosticError):
@@ -201,6 +202,7 @@ def _load_hooks(found: _Found, load: Callable[[], object], origin: _Origin) -> N
     extra = [_fit(primitive, Primitive) for primitive in results.primitives]
     losses = [replace(_fit(loss, LossFile), distribution=origin.owner) for loss in results.losses]
     for spec in backends:
+        _whole(spec)
         in_window(f"backend {spec.name!r}", "backend API", spec.api, OLDEST_API, API)
     packs = sorted({loss.pack for loss in losses})
     names = [("backend", spec.name) for spec in backends]
@@ -217,6 +219,18 @@ def _fit(record: object, kind: type[T]) -> T:
     if not isinstance(record, kind):
         raise UnfitPluginError(f"a hook returned {type(record).__name__} where {kind.__name__} is asked for")
     return record
+
+
+def _whole(spec: BackendSpec) -> None:
+    """UnfitPluginError for a record that would fail later, far from the plugin that made it."""
+    if not isinstance(spec.name, str) or not BACKEND_NAME.fullmatch(spec.name) or spec.name == "auto":
+        raise UnfitPluginError(f"{spec.name!r} is not a backend's name: letters, digits, - and _, a letter first")
+    for field_name in ("emit", "probe"):
+        target = getattr(spec, field_name)
+        if not isinstance(target, str) or not all(target.partition(":")):
+            raise UnfitPluginError(f"backend {spec.name!r}: {field_name} is {target!r}, not 'module:function'")
+    if isinstance(spec.devices, str) or not all(isinstance(device, str) for device in spec.devices) or not spec.devices:
+        raise UnfitPluginError(f"backend {spec.name!r}: devices is {spec.devices!r}, not a tuple such as ('cpu',)")
 
 
 def _take_pack(found: _Found, pack: str, origin: _Origin, losses: tuple[LossFile, ...]) -> None:

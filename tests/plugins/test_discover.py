@@ -66,6 +66,27 @@ def test_a_broken_plugin_disables_only_itself(site: Path, text: str, reason: str
     assert failure.source.text[slice(failure.span.start, failure.span.end)] == "bad = bad_plugin"
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("name", "'auto'", "is not a backend's name"),
+        ("name", "3", "is not a backend's name"),
+        ("devices", "'cpu'", "not a tuple such as"),
+        ("devices", "()", "not a tuple such as"),
+        ("emit", "'bad_plugin.emit'", "emit is 'bad_plugin.emit', not 'module:function'"),
+        ("probe", "len", "not 'module:function'"),
+        ("api", "'1'", "no whole number"),
+    ],
+)
+def test_a_record_that_would_fail_later(site: Path, field: str, value: str, said: str):
+    text = GOOD.replace("[BackendSpec", "[replace(BackendSpec").replace(",))]", f",)), {field}={value})]")
+    text = "from dataclasses import replace\n" + text
+    distribution(site, "bad", "0.1", "[lossdsl.plugins]\nbad = bad_plugin\n", bad_plugin=text)
+    [failure] = [failure for failure in discover({}).failures if failure.name == "bad"]
+    assert said in failure.reason
+    assert "good" not in discover({}).backends
+
+
 def test_an_entry_point_that_leads_to_none(site: Path):
     distribution(site, "bad", "0.1", "[lossdsl.plugins]\nbad = bad_plugin:nothing\n", bad_plugin="nothing = None")
     [failure] = [failure for failure in discover({}).failures if failure.name == "bad"]

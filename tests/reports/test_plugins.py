@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -119,6 +123,32 @@ def test_a_writer_that_is_killed_leaves_nothing_that_is_read(site: Path, monkeyp
         again = lossdsl.compile(lossdsl.loads(text), backend="torch")
         assert again.text == first.text
         assert again.path.read_text() == first.text
+
+
+COMPILE = """
+import lossdsl, torch
+for i in range(4):
+    text = f"loss mine\\ninput x[N]\\nreturn x^{i + 2}\\n"
+    assert lossdsl.loss(lossdsl.loads(text), backend="torch")(torch.tensor([2.0])) == 2.0 ** (i + 2)
+"""
+
+
+@pytest.mark.full
+def test_eight_processes_one_empty_cache_and_one_killed(tmp_path: Path) -> None:
+    """Every one that lives is right, and what lies in the folder afterwards is whole."""
+    variables = {**os.environ, "LOSSDSL_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", COMPILE]
+    children = [subprocess.Popen(command, env=variables, stderr=subprocess.PIPE, text=True) for _ in range(8)]
+    while not list(tmp_path.rglob("*.py")):
+        time.sleep(0.01)
+    children[3].kill()
+    said = [child.communicate()[1] for child in children]
+    assert [child.returncode for i, child in enumerate(children) if i != 3] == [0] * 7, said
+    subprocess.run(command, env=variables, check=True)
+    assert len(list(tmp_path.rglob("*.json"))) == 4
+    for manifest in tmp_path.rglob("*.json"):
+        text = manifest.with_suffix(".py").read_text(encoding="utf-8")
+        assert json.loads(manifest.read_text(encoding="utf-8"))["text"] == cache.key([text])
 
 
 @pytest.mark.parametrize("value", ["", "/proc/nowhere/at/all"])
