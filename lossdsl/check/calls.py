@@ -13,7 +13,7 @@ from lossdsl.check.losses import call_loss, find_loss
 from lossdsl.check.names import unknown_function
 from lossdsl.check.operators import apply_primitive, need
 from lossdsl.check.orders import island, order
-from lossdsl.check.prelude import prelude
+from lossdsl.check.prelude import of_prelude, prelude
 from lossdsl.check.reductions import keeping, prelude_form, reduction
 from lossdsl.check.terms import POISON
 from lossdsl.check.typed import Term
@@ -45,7 +45,7 @@ def call(cx: Context, scope: Scope, expr: ast.Call) -> Term:
         return reduction(cx, scope, expr)
     if name in ("mean", "normalize"):
         return prelude_form(cx, scope, expr)
-    if name in cx.registry.primitives and cx.registry.primitives[name].public:
+    if name in cx.registry.primitives and (cx.registry.primitives[name].public or of_prelude(scope)):
         return _primitive(cx, scope, expr)
     if name in prelude():
         return call_def(cx, scope, expr, prelude()[name])

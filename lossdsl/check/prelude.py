@@ -28,3 +28,8 @@ def prelude() -> Mapping[str, Function]:
         if isinstance(statement, ast.Def):
             functions[statement.name] = Function(statement, scope)
     return MappingProxyType(functions)
+
+
+def of_prelude(scope: Scope) -> bool:
+    """Whether a scope is the body of one of its functions: these may call primitives that files may not."""
+    return scope.functions.get("dot") is prelude()["dot"]

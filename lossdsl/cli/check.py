@@ -27,9 +27,19 @@ if TYPE_CHECKING:
 @click.option("--format", "form", type=click.Choice(["terminal", "github"]), default="terminal", show_default=True)
 @click.option("--strict", is_flag=True, help="Warnings too make a file wrong.")
 @click.option("--claims", is_flag=True, help="Say of each claim what became of it, and how.")
+@click.option(
+    "--accuracy", "measuring", is_flag=True, help="Measure value and gradient of every backend against 110 digits."
+)
 @click.option("--prove", is_flag=True, help="Let sympy prove the derived gradient too: up to 20 s a file.")
 def command(
-    files: tuple[str, ...], syntax: bool, as_json: bool, form: Format, strict: bool, claims: bool, prove: bool
+    files: tuple[str, ...],
+    syntax: bool,
+    as_json: bool,
+    form: Format,
+    strict: bool,
+    claims: bool,
+    measuring: bool,
+    prove: bool,
 ) -> None:
     """Check FILES (paths, names of losses, or `-`) and run their examples.
 
@@ -42,6 +52,7 @@ def command(
         record, diagnostics = _syntax(source) if registry is None else _whole(source, registry, prove)
         record["ok"] = not any(d.severity == "error" or (strict and d.severity == "warning") for d in diagnostics)
         records.append(record)
+        measured = _accuracy(source, registry, record) if measuring and registry is not None and record["ok"] else ""
         if as_json:
             from lossdsl.source.render import as_dict
 
@@ -51,6 +62,8 @@ def command(
             click.echo(_in_words(source, record, diagnostics))
             for claim in record.get("claims", ()) if claims else ():
                 click.echo(f"  {claim['claim']}: {claim['text']}")
+            if measured:
+                click.echo(measured)
     if as_json:
         click.echo(json.dumps(records, indent=2, ensure_ascii=False))
     if not all(record["ok"] for record in records):
@@ -97,6 +110,21 @@ def _whole(source: Source, registry: Registry, prove: bool) -> tuple[dict[str, A
     ]
     problems = [*(r.problem for r in results), *(v.problem for v in verdicts)]
     return record, [*made.checked.warnings, *(p for p in problems if p is not None)]
+
+
+def _accuracy(source: Source, registry: Registry, record: dict[str, Any]) -> str:
+    """The errors as a table; also put into the record. A file is not wrong because of them."""
+    from lossdsl.accuracy.table import accuracy, in_words
+    from lossdsl.accuracy.table import record as as_record
+    from lossdsl.derive.errors import NotDifferentiableError
+    from lossdsl.pipeline import front
+
+    try:
+        found = accuracy(front(source, registry).checked, registry, widely=True)
+    except NotDifferentiableError as error:
+        return f"{source.name}: no accuracy is measured: {error}"
+    record["accuracy"] = as_record(found)
+    return in_words(found)
 
 
 def _proof(checked: CheckedLoss, registry: Registry) -> dict[str, Any]:

@@ -11,14 +11,15 @@ from lossdsl.primitives.interval import FINITE
 from lossdsl.registry import Registry
 
 
-def derive(graph: Graph, registry: Registry) -> JointGraph:
+def derive(graph: Graph, registry: Registry, rewriting: bool = True) -> JointGraph:
     """The Graph with outputs grad.X for every differentiable leaf X, and second.X (see `ir/graph.py`).
 
     Seeds become leaves `@rows`, `@weight` (where the weight depends on a differentiable leaf) and `@grad.X`. A leaf
     that the loss does not depend on has gradient 0. NotDifferentiableError where the gradient meets an operation
-    without a derivative; where only the second derivative does, `second_missing` says so.
+    without a derivative; where only the second derivative does, `second_missing` says so. `rewriting=False` derives
+    without the rules, for a graph that was lowered without them.
     """
-    b = Builder(registry, graph.name, graph.axes, graph.batch)
+    b = Builder(registry, graph.name, graph.axes, graph.batch, rewriting)
     ids = b.replay(graph)
     outputs = {name: ids[node] for name, node in graph.outputs}
     leaves = {name: b.leaf(leaf) for name, leaf in tuple(b.leaves.items()) if leaf.differentiable}

@@ -169,16 +169,16 @@ def _leaves(
         if item.default is None:
             hint = "a drawn input has no fixed value" if item.draw else "it has no default"
             raise _Unfit(f"the example gives no {item.name!r}, and {hint}", span, f"add `{item.name} = …`")
-        known = _extents(checked, registry, graph, leaves, sizes)
+        known = extents(checked, registry, graph, leaves, sizes)
         name = f"default.{item.name}"
         value = evaluate(graph, registry, leaves, [name], sizes=known)[name]
         if any(base_axis(axis) not in known for axis in item.axes):
             raise _Unfit(f"nothing in the example says how large {item.name!r} is", span, f"add `{item.name} = …`")
         leaves[item.name] = np.broadcast_to(value, [known[base_axis(axis)] for axis in item.axes])
-    return leaves, _extents(checked, registry, graph, leaves, sizes)
+    return leaves, extents(checked, registry, graph, leaves, sizes)
 
 
-def _extents(
+def extents(
     checked: CheckedLoss,
     registry: Registry,
     graph: Graph,

@@ -49,13 +49,31 @@ def _put(b: Builder, part: int, axes: tuple[str, ...]) -> tuple[int | None, int]
     """(A == y, c) if the cotangent is c at y and 0 elsewhere."""
     node = b[part]
     if node.op == "select" and is_const(b, node.args[2], 0) and len(axes) == 1:
-        condition, c, _ = node.args
+        whole, c, _ = node.args
+        condition, others = _about(b, whole, axes)
+        if others is not None:
+            c = b.node("select", [others, c, node.args[2]])
         test = b[condition]
         if test.op == "eq" and b[test.args[0]].op == "index" and b[test.args[0]].attrs == axes:
             y = test.args[1]
             if not b.type(y).axes & set(axes) and not b.type(c).axes & set(axes):
                 return condition, c
     return None, part
+
+
+def _about(b: Builder, condition: int, axes: tuple[str, ...]) -> tuple[int, int | None]:
+    """A conjunction as the one part that varies along the axes, and the rest of it."""
+    if b[condition].op != "and":
+        return condition, None
+    parts = [_about(b, a, axes) for a in b[condition].args]
+    varying = [p for p in parts if b.type(p[0]).axes & set(axes)]
+    if len(varying) != 1:
+        return condition, None
+    rest = [n for p in parts for n in p if n is not None and n != varying[0][0]]
+    whole = rest[0]
+    for n in rest[1:]:
+        whole = b.node("and", [whole, n])
+    return varying[0][0], whole
 
 
 def _dense(b: Builder, n: int, c: int, axes: tuple[str, ...], mask: int | None, p: int) -> int:

@@ -39,8 +39,13 @@ def bound_axes(node: Node) -> frozenset[str]:
 class Builder:
     """A Graph under construction. The one mutable thing of the compiler; stages hand on what `graph` returns."""
 
-    def __init__(self, registry: Registry, name: str, axes: Sequence[str], batch: Sequence[str]) -> None:
+    def __init__(
+        self, registry: Registry, name: str, axes: Sequence[str], batch: Sequence[str], rewriting: bool = True
+    ) -> None:
+        """`rewriting=False` leaves every node as it is written (but for the names of the softmax family): what
+        rewritten graphs are compared with."""
         self.registry = registry
+        self.rewriting = rewriting
         self.name = name
         self.axes = list(axes)
         self.batch = tuple(batch)
@@ -56,11 +61,11 @@ class Builder:
 
     def node(self, op: str, args: Sequence[int], attrs: tuple[Attr, ...] = (), origin: Span | None = None) -> int:
         """The node for op(args), or an equal and better one that the rules know. InternalError on an unknown op."""
-        from lossdsl.ir.rewrite import rewrite  # the rules build nodes: they import this module's type
+        from lossdsl.ir.rewrite import definitions, rewrite  # the rules build nodes: they import this module's type
 
         outer, self._from = self._from, origin or self._from
         try:
-            better = rewrite(self, op, tuple(args), attrs)
+            better = (rewrite if self.rewriting else definitions)(self, op, tuple(args), attrs)
             return self.raw(op, args, attrs) if better is None else better
         finally:
             self._from = outer

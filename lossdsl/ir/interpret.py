@@ -6,7 +6,7 @@ numpy's broadcasting is the language's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,8 @@ from lossdsl.ir.root import bisect
 from lossdsl.registry import Registry
 from lossdsl.source.diagnostic import InternalError
 
+_EXACT = frozenset({"const", "leaf", "var", "index", "size", "detach", "neg", "abs", "relu", "select", "pick", "clip"})
+
 
 @dataclass(slots=True)
 class _Run:
@@ -29,6 +31,7 @@ class _Run:
     sizes: list[int]
     leaves: dict[str, Array]
     unknowns: list[frozenset[int]]  # for each node the roots whose unknown it depends on
+    rounding: Callable[[Array], Array] | None = None
 
     def dim(self, axis: str) -> int:
         return self.graph.axes.index(axis)
@@ -48,29 +51,74 @@ def evaluate(
     outputs: Sequence[str] | None = None,
     number: str = "float64",
     sizes: Mapping[str, int] | None = None,
+    rounding: Callable[[Array], Array] | None = None,
 ) -> dict[str, Array]:
     """The outputs' values (all, or those named), by name.
 
     `leaves` are arrays with the dimensions of `Leaf.axes` (params and seeds included), `sizes` the extents of axes that
     no leaf has; a copy N' has the size of N. `rows` and `weight` have the batch axes, `grad.X`, `second.X` and
     `default.X` those of leaf X in its order, other outputs those of their node in canonical order. With number="mpmath"
-    reals are numbers of 110 digits in object arrays. InternalError where leaves are missing or contradict each other.
+    reals are numbers of 110 digits in object arrays. `rounding` is applied to what is computed anew in every real node:
+    to see what rounding it does. InternalError where leaves are missing or contradict each other.
     """
     if isinstance(graph, JointGraph):
         graph = graph.graph
-    arithmetic = arithmetic_of(number)
     wanted = tuple(name for name, _ in graph.outputs) if outputs is None else tuple(outputs)
-    needed = set(reachable(graph.nodes, [graph.output(name) for name in wanted]))
+    roots = [graph.output(name) for name in wanted]
+    state, values = _run(graph, registry, leaves, roots, number, sizes, rounding)
+    return {name: _output(state, name, values[graph.output(name)]) for name in wanted}
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The value of every node that some outputs need, with one dimension an axis of the graph, and the extents."""
+
+    values: dict[int, Array]
+    sizes: list[int]
+    _state: _Run
+
+    def output(self, name: str) -> Array:
+        """An output as `evaluate` gives it."""
+        return self.laid(name, self.values[self._state.graph.output(name)])
+
+    def laid(self, name: str, x: Array) -> Array:
+        """Numbers that belong to an output's node, with the output's dimensions."""
+        return _output(self._state, name, x)
+
+
+def trace(
+    graph: Graph,
+    registry: Registry,
+    leaves: Mapping[str, Any],
+    outputs: Sequence[str],
+    number: str = "float64",
+    sizes: Mapping[str, int] | None = None,
+) -> Trace:
+    """Like `evaluate`, keeping what every node was."""
+    state, values = _run(graph, registry, leaves, [graph.output(name) for name in outputs], number, sizes)
+    return Trace(values, state.sizes, state)
+
+
+def _run(
+    graph: Graph,
+    registry: Registry,
+    leaves: Mapping[str, Any],
+    roots: Sequence[int],
+    number: str,
+    sizes: Mapping[str, int] | None,
+    rounding: Callable[[Array], Array] | None = None,
+) -> tuple[_Run, dict[int, Array]]:
+    needed = set(reachable(graph.nodes, roots))
     used = {str(graph.nodes[n].attrs[0]) for n in needed if graph.nodes[n].op == "leaf"}
     found = _sizes(graph, leaves, sizes or {}, _axes(graph, needed))
-    state = _Run(graph, registry, arithmetic, found, {}, _unknowns(graph))
+    state = _Run(graph, registry, arithmetic_of(number), found, {}, _unknowns(graph), rounding)
     values: dict[int, Array] = {}
     with np.errstate(all="ignore"):
         for leaf in graph.leaves:
             if leaf.name in used:
                 state.leaves[leaf.name] = _leaf(state, leaf, leaves)
         _nodes(state, sorted(needed), values, frozenset())
-    return {name: _output(state, name, values[graph.output(name)]) for name in wanted}
+    return state, values
 
 
 def _axes(graph: Graph, nodes: Iterable[int]) -> set[str]:
@@ -148,6 +196,8 @@ def _nodes(state: _Run, order: Sequence[int], values: dict[int, Array], known: f
         x = _root(state, node, order, values, known) if node.op == "root" else _value(state, node, values)
         if node.type.kind == "real" and not is_real(x):
             x = state.arithmetic.real(x)
+        if state.rounding is not None and node.type.kind == "real" and node.op not in _EXACT:
+            x = state.rounding(x)
         try:
             values[n] = np.broadcast_to(x, state.shape(node.type.axes))
         except ValueError:

@@ -24,17 +24,18 @@ from lossdsl.source.text import Span
 IGNORE = "@ignore_index"
 
 
-def lower(checked: CheckedLoss, registry: Registry, hard: Collection[str] = ()) -> Graph:
+def lower(checked: CheckedLoss, registry: Registry, hard: Collection[str] = (), rewriting: bool = True) -> Graph:
     """The Graph of a checked loss, with the outputs that `ir/graph.py` lists.
 
     `hard` names inputs of kind `prob C` that are given as labels: their leaves are of kind `index C` without that axis,
-    read as one-hot. A run-time leaf `@ignore_index` is there if an index input (or a hard one) has a batch axis.
+    read as one-hot. `rewriting=False` leaves the equation as it is written. A run-time leaf `@ignore_index` is there
+    if an index input (or a hard one) has a batch axis.
     DiagnosticError where the loss is too large or uses what can't be compiled yet.
     """
     axes = [a.name for a in checked.axes]
     batch = frozenset(a.name for a in checked.axes if a.batch)
     over = _row_axes(checked, axes)
-    b = Builder(registry, checked.name, axes, over)
+    b = Builder(registry, checked.name, axes, over, rewriting)
     state = State(checked, b, {i.name: hardened(i) if i.name in hard else i for i in checked.inputs}, batch)
     try:
         outputs = _outputs(state, over)

@@ -51,3 +51,10 @@ def rewrite(builder: Builder, op: str, args: tuple[int, ...], attrs: tuple[Attr,
         if found is not None:
             return found
     return None
+
+
+def definitions(builder: Builder, op: str, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    """The node that a name of the softmax family stands for; None for all others, which stay as they are written."""
+    from lossdsl.ir.rules import softmax
+
+    return next((rule.apply(builder, args, attrs) for rule in softmax.DEFINITIONS if op in rule.ops), None)

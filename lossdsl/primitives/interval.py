@@ -48,6 +48,7 @@ FINITE = Interval(low_open=True, high_open=True)
 NONNEGATIVE = Interval(0.0)
 NONPOSITIVE = Interval(high=0.0)
 UNIT = Interval(0.0, 1.0)
+SYMMETRIC_UNIT = Interval(-1.0, 1.0)
 ZERO = Interval(0.0, 0.0)
 ONE = Interval(1.0, 1.0)
 

@@ -42,7 +42,8 @@ class Primitive:
     samples     arguments at which proofs and error measurements are made (ends, kinks, large, tiny)
     ulp         the largest error a backend may make in float32, in units of the last place
     public      whether the language offers it by this name (log1p is public with a lint; log1mexp is internal)
-    rounding    its value is what rounding does, nothing in exact arithmetic: only an expansion in floats has it
+    rounding    it is about what rounding does, and nothing in exact arithmetic: its expansion in floats is another
+                function
     plain       how to write it plainly ("log(1 + x)"), for the lint on log1p and its kin
     """
 

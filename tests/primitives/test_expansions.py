@@ -108,3 +108,11 @@ def test_ends(name: str, point: tuple[float, ...], expected: float) -> None:
     with np.errstate(all="ignore"):
         given = floor_namespace(PRIMITIVES, np.float64).call(name, *(np.float64(x) for x in point))
     assert float(given) == expected
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_cosine_that_rounding_carries_beyond_one(dtype: type) -> None:
+    numbers = floor_namespace(PRIMITIVES, dtype)
+    above = np.nextafter(dtype(1), dtype(2))
+    for x, expected in ((above, 1), (-above, -1), (dtype(0.25), 0.25), (dtype(-1), -1)):
+        assert float(numbers.call("within_unit", x)) == expected

@@ -34,6 +34,10 @@ def _log(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | No
             return b.node("mul", [node.args[1], b.node("log", [node.args[0]])])
         case "sqrt":
             return b.node("div", [b.node("log", node.args), b.const(2)])
+        case "maximum" | "minimum" if all(nonnegative(b, a) for a in node.args) and _has_log(b, node.args):
+            return b.node(node.op, [b.node("log", [a]) for a in node.args])
+        case "select" if _has_log(b, node.args[1:]):
+            return b.node("select", [node.args[0], *(b.node("log", [a]) for a in node.args[1:])])
         case "add":
             return _log_sum(b, *node.args)
         case "sub" if is_const(b, node.args[0], 1):
@@ -45,6 +49,11 @@ def _log(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | No
             if log is not None:
                 return b.node("reduce", (log, *node.args[1:]), ("logsumexp", node.attrs[1]))
     return None
+
+
+def _has_log(b: Builder, args: tuple[int, ...]) -> bool:
+    """Whether the logarithm of one of them is there without forming it."""
+    return any(as_log(b, a) is not None or complement(b, a) is not None for a in args)
 
 
 def _log_sum(b: Builder, x: int, y: int) -> int | None:
@@ -198,7 +207,12 @@ def _sqrt(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | N
 
 
 RULES = (
-    Rule("log", ("log",), "log of exponentials, their sums, complements and powers without forming them", _log),
+    Rule(
+        "log",
+        ("log",),
+        "log of exponentials, their sums, complements, powers, bounds and choices without forming them",
+        _log,
+    ),
     Rule("exp", ("exp",), "exp of a logarithm is its argument", _exp),
     Rule("expm1", ("expm1",), "expm1(-softplus(x)) = -sigmoid(x)", _expm1),
     Rule("log1p", ("log1p",), "log1p(e^u) = softplus(u); log1p(-e^u) = log(1 - e^u)", _log1p),

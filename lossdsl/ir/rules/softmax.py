@@ -130,11 +130,14 @@ def _logp_of_shifted(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...])
     return None
 
 
-RULES = (
+DEFINITIONS = (
     Rule("log_softmax", ("log_softmax",), "one node for the family", _log_softmax),
     Rule(
         "softmax", ("softmax",), "softmax = exp(log_softmax), so that its logarithm and complement are exact", _softmax
     ),
+)
+RULES = (
+    *DEFINITIONS,
     _pair("sub"),
     _pair("add"),
     Rule("lse of logp", ("reduce",), "probabilities sum to one", _lse_of_logp),

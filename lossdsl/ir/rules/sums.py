@@ -115,12 +115,13 @@ def _divergence(b: Builder, e: int, axes: tuple[str, ...], mask: int | None) -> 
 
 
 def _picked(b: Builder, condition: int | None, axes: tuple[str, ...]) -> int | None:
-    """y, if the condition is A == y for the one axis A, with y the same all along A."""
+    """y, if the condition is A == y for the one axis A, with y the same all along A, and surely an index of A."""
     if condition is None or len(axes) != 1 or b[condition].op != "eq":
         return None
     index, y = b[condition].args
     same = b[index].op == "index" and b[index].attrs == axes and _lacks(b, y, axes)
-    return y if same else None
+    known = b.type(y).kind.startswith("index ") or b.value(y) is not None  # any other int may lie outside
+    return y if same and known else None
 
 
 def _conditions(b: Builder, e: int, axes: tuple[str, ...]) -> list[int]:

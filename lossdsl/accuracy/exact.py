@@ -1,0 +1,190 @@
+"""The exact numbers: the equation as it is written, at 110 digits, and its gradient by a pass without rewriting.
+
+No rule of `ir/rules` has touched these graphs, so that a wrong one shows as a wrong result. The gradient in turn is
+compared with differences of the written value by `differences`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lossdsl.accuracy.rows import Case, logit_leaves
+from lossdsl.accuracy.terms import spread, terms
+from lossdsl.check.typed import CheckedLoss
+from lossdsl.check.types import base_axis
+from lossdsl.derive.derive import derive
+from lossdsl.ir.builder import bound_axes
+from lossdsl.ir.graph import Graph, reachable
+from lossdsl.ir.interpret import Trace, evaluate, trace
+from lossdsl.ir.lower import lower
+from lossdsl.registry import Registry
+
+Array = Any
+STEP = "1e-40"
+SMALLEST = 1.1754944e-38
+LARGEST = 3.4028235e38
+ULP = 2.0**-23
+_NEARBY, _INPUT_ULPS, _ROUNDED = 18, 8 * ULP, 12
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A loss with its gradient as it is written, and as the rules made it."""
+
+    checked: CheckedLoss
+    registry: Registry
+    plain: Graph
+    rewritten: Graph
+    inputs: tuple[str, ...]  # the real inputs that have a gradient, in their order
+    logits: frozenset[str]
+    rowwise: bool  # whether a row hangs on its own sample alone
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """The numbers of one case; `spread` and the loose one have the axes of `rows`, the others those of their output.
+
+    `values` hold "rows" and "grad.X" at 110 digits; `sizes` their Σ|terms| as floats. `from_rules` names outputs that
+    the written equation gives as NaN (a limit), so that the rewritten one's are taken. `beyond`: some number between
+    inputs and results is too large or too small for float32.
+    """
+
+    values: dict[str, Array]
+    sizes: dict[str, Array]
+    spread: Array
+    loose: Array
+    from_rules: frozenset[str]
+    beyond: bool
+
+
+def written(checked: CheckedLoss, registry: Registry) -> Written:
+    """NotDifferentiableError where the loss has no gradient."""
+    plain = derive(lower(checked, registry, rewriting=False), registry, rewriting=False).graph
+    rewritten = derive(lower(checked, registry), registry).graph
+    inputs = tuple(leaf.name for leaf in plain.leaves if leaf.differentiable and leaf.role == "input")
+    batch = {axis.name for axis in checked.axes if axis.batch}
+    nodes = (plain.nodes[n] for n in reachable(plain.nodes, [plain.output("rows")]))
+    bound = frozenset[str]().union(*(bound_axes(node) for node in nodes))
+    rowwise = bool(plain.batch) and not batch & {base_axis(a) for a in bound}
+    return Written(checked, registry, plain, rewritten, inputs, logit_leaves(plain), rowwise)
+
+
+def exact(loss: Written, case: Case, number: str = "mpmath") -> Exact:
+    """Value and gradient of one case, for an upstream of 1 at every row."""
+    names = ["rows", *(f"grad.{name}" for name in loss.inputs)]
+    first, again = (_numbers(loss, graph, names, case, number) for graph in (loss.plain, loss.rewritten))
+    values, sizes, from_rules = dict(first.values), dict(first.sizes), set()
+    for name, value in again.values.items():
+        missing = np.asarray(values[name] != values[name], dtype=bool)
+        if missing.any() and not np.asarray(value[missing] != value[missing], dtype=bool).all():
+            from_rules.add(name)
+        values[name] = np.where(missing, value, values[name])
+        unknown = missing | ~np.isfinite(sizes[name])
+        sizes[name] = np.where(unknown, again.sizes[name], np.fmin(sizes[name], again.sizes[name]))
+    near, loose = np.fmin(first.spread, again.spread), np.fmin(first.loose, again.loose)
+    return Exact(values, sizes, near, loose, frozenset(from_rules), again.beyond)
+
+
+def _numbers(loss: Written, graph: Graph, names: Sequence[str], case: Case, number: str) -> Exact:
+    found = trace(graph, loss.registry, leaves_of(graph, case), names, number, extents_of(graph, case))
+    size = terms(graph, found.values, found.sizes)
+    over = [graph.axes.index(a) for a in graph.batch]
+    inner = set(reachable(graph.nodes, [graph.output("rows")]))
+    of_value = {n: x for n, x in found.values.items() if n in inner}
+    near, loose = (
+        _by_row(spread(graph, of_value, size, rounded), over, found.sizes, loss.rowwise) for rounded in (False, True)
+    )
+    values = {name: found.output(name) for name in names}
+    sizes = {name: found.laid(name, size[graph.output(name)]).astype(np.float64) for name in names}
+    return Exact(values, sizes, near, loose, frozenset(), _beyond(graph, found))
+
+
+def _beyond(graph: Graph, found: Trace) -> bool:
+    """Whether some computed number is finite, but not in float32, or is not 0, but in float32 not normal."""
+    for n, x in found.values.items():
+        if graph.nodes[n].type.kind != "real" or graph.nodes[n].op in ("const", "leaf"):
+            continue
+        sizes = [abs(v) for v in x.flat]
+        if any(LARGEST < v < np.inf or 0 < v < SMALLEST for v in sizes):
+            return True
+    return False
+
+
+def nearby(loss: Written, case: Case) -> list[dict[str, Array]]:
+    """The outputs for inputs that differ from the case's by some last places: of their own, of the largest along their
+    last axis (a vector's entries matter by its length), or of 1."""
+    names = ["rows", *(f"grad.{name}" for name in loss.inputs)]
+    rng = np.random.default_rng(0)
+    graph = loss.rewritten
+    reals = [x for x in graph.leaves if x.role == "input" and x.type.kind == "real"]
+    found = []
+    for k in range(_NEARBY):
+        leaves = leaves_of(graph, case)
+        for leaf in reals:
+            x = leaves[leaf.name]
+            size = np.where(np.isfinite(x), np.abs(x), 0)
+            along = size.max(axis=-1, keepdims=True, initial=0) if size.ndim else size
+            scale = (size, np.broadcast_to(along, size.shape), np.maximum(size, 1.0))[k % 3]
+            moved = x + scale * _INPUT_ULPS * rng.choice([-1.0, 1.0], np.shape(x))
+            interval = leaf.type.interval
+            leaves[leaf.name] = np.where(np.isfinite(x), np.clip(moved, interval.low, interval.high), x)
+        found.append(evaluate(graph, loss.registry, leaves, names, "float64", extents_of(graph, case)))
+    return found
+
+
+def rounded_steps(loss: Written, case: Case) -> list[dict[str, Array]]:
+    """The outputs where every step of the rewritten equation is rounded at random by up to two last places (Parker's
+    Monte Carlo arithmetic, 1997)."""
+    names = ["rows", *(f"grad.{name}" for name in loss.inputs)]
+    graph, found = loss.rewritten, []
+    for k in range(_ROUNDED):
+        rng = np.random.default_rng(k)
+        rounding = lambda x, rng=rng: x * (1 + rng.uniform(-1, 1, np.shape(x)) * 2 * ULP)  # noqa: E731
+        leaves, sizes = leaves_of(graph, case), extents_of(graph, case)
+        found.append(evaluate(graph, loss.registry, leaves, names, "float64", sizes, rounding))
+    return found
+
+
+def leaves_of(graph: Graph, case: Case) -> dict[str, Array]:
+    """The case's leaves with the seeds: 1 for every row, none for weights."""
+    leaves = dict(case.leaves)
+    for leaf in graph.leaves:
+        if leaf.role == "seed":
+            shape = tuple(case.sizes[base_axis(a)] for a in leaf.axes)
+            leaves[leaf.name] = np.full(shape, 1.0 if leaf.name == "@rows" else 0.0)
+    return leaves
+
+
+def extents_of(graph: Graph, case: Case) -> dict[str, int]:
+    """The extent of every axis of the graph that the case knows."""
+    return {a: case.sizes[base_axis(a)] for a in graph.axes if base_axis(a) in case.sizes}
+
+
+def _by_row(reach: Mapping[int, Array], over: Sequence[int], sizes: Sequence[int], rowwise: bool) -> Array:
+    """The largest reach of any exponential in each row; of all rows together where they hang on each other."""
+    total = np.zeros([sizes[d] if d in over else 1 for d in range(len(sizes))])
+    for x in reach.values():
+        dims = tuple(d for d in range(x.ndim) if d not in over)
+        total = np.fmax(total, x.max(axis=dims, keepdims=True) if rowwise else x.max(initial=0))
+    return total.reshape([sizes[d] for d in over])
+
+
+def differences(loss: Written, case: Case, name: str, direction: Array) -> Any:
+    """The derivative of the sum of all rows along a direction of one input, by differences of the written value."""
+    import mpmath
+
+    with mpmath.workdps(110):
+        step = mpmath.mpf(STEP)
+        graph, ends = loss.plain, []
+        places = list(zip(np.ravel(case.leaves[name]), np.ravel(direction), strict=True))
+        for sign in (1, -1):
+            moved = [mpmath.mpf(float(x)) + sign * step * mpmath.mpf(float(v)) for x, v in places]
+            leaves = leaves_of(graph, case)
+            leaves[name] = np.array(moved, dtype=object).reshape(np.shape(case.leaves[name]))
+            rows = evaluate(graph, loss.registry, leaves, ["rows"], "mpmath", extents_of(graph, case))["rows"]
+            ends.append(rows.sum())
+        return (ends[0] - ends[1]) / (2 * step)

@@ -1,0 +1,241 @@
+"""A loss on a backend against the exact numbers: the worst error of each kind, and the bars that it must keep to.
+
+In units of the last place (2^-23 of a number): the value within 4 of the sum of what its equation adds up; each entry
+of a gradient within 8 and one more for each unit of |z - max z|, relative to the exact entry; entries below the
+smallest normal number to within that number; the gradient of logits whose common offset changes nothing sums to 0
+within 2 of its largest entry; nothing infinite or NaN where the exact number is finite, nor the other way round.
+
+An entry beyond its bar is looked at again, since single precision can't do everything. It may be
+
+    terms      within the bar of the sum of what is added up in it: a difference that nearly cancels
+    inputs     what the equation gives for inputs that differ by a few of their last places: it is that steep, or it
+               jumps there (a kink, an order)
+    steps      what the equation gives if each of its steps is rounded, as they are in single precision
+    range      out of a number of the equation, between inputs and result, that float32 can't hold
+
+Anything else is a miss.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lossdsl.accuracy.exact import LARGEST, SMALLEST, ULP, Exact, Written, nearby, rounded_steps
+from lossdsl.accuracy.rows import Case
+from lossdsl.check.types import base_axis
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Array = Any
+Results = Mapping[str, Array]  # "rows" and "grad.X" as float64 arrays
+VALUE, GRADIENT, SUM = 4.0, 8.0, 2.0
+
+
+@dataclass(slots=True)
+class Worst:
+    """The largest error of one kind, as a part of what its bar allows; with where it was found."""
+
+    part: float = 0.0
+    error: float = 0.0  # in ulp
+    where: str = ""
+    found: float = 0.0
+    exact: float = 0.0
+    count: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)  # of entries beyond the bar
+
+    def note(self, part: float, error: float, where: str, found: float, exact: float) -> None:
+        self.count += 1
+        if part > self.part or part != part:
+            self.part, self.error, self.where, self.found, self.exact = part, error, where, found, exact
+
+
+@dataclass(slots=True)
+class Report:
+    """What was found of one loss on one backend and dtype. `misses` name entries that nothing excuses."""
+
+    loss: str
+    backend: str
+    dtype: str
+    value: Worst = field(default_factory=Worst)
+    gradient: Worst = field(default_factory=Worst)
+    total: Worst = field(default_factory=Worst)
+    infinite: Worst = field(default_factory=Worst)  # entries that are infinite or NaN on one side alone
+    misses: list[str] = field(default_factory=list)
+    excusing: bool = True  # whether entries beyond their bars are looked at again
+    limits: int = 0  # outputs whose written equation has no value somewhere, where the rewritten one has
+
+    @property
+    def strict(self) -> bool:
+        """Whether every entry keeps to its bar, with nothing excused."""
+        return not self.infinite.part and max(self.value.part, self.gradient.part, self.total.part) <= 1
+
+    @property
+    def ok(self) -> bool:
+        return not self.misses
+
+
+@dataclass(slots=True)
+class _Judge:
+    report: Report
+    loss: Written
+    case: Case
+    should: Exact
+    half: float
+    near: list[dict[str, Array]] | None = None
+    steps: list[dict[str, Array]] | None = None
+
+    def entry(self, name: str, place: tuple[int, ...], a: float, strict: float, loose: float) -> None:
+        b = self.should.values[name][place]
+        size = float(self.should.sizes[name][place])
+        is_value = name == "rows"
+        where = f"{self.case.what}: {'the value' if is_value else name.removeprefix('grad.')}{list(place)}"
+        worst = self.report.value if is_value else self.report.gradient
+        exact = float(b)
+        if b != b or (abs(b) > 0.99 * LARGEST and abs(a) > 0.99 * LARGEST and a == a):
+            return  # there is no value, or both are infinite
+        if not np.isfinite(a) or abs(b) > 1.01 * LARGEST:
+            self.report.infinite.note(1.0, 0.0, where, a, exact)
+            self.excuse(self.report.infinite, name, place, a, 0.0, where)
+            return
+        error = float(abs(b - a))
+        measure = max(size if is_value else abs(exact), SMALLEST)
+        allowed = max(((VALUE if is_value else GRADIENT + strict) * ULP + self.half) * measure, SMALLEST)
+        worst.note(error / allowed, error / measure / ULP, where, a, exact)
+        if error > allowed:
+            loosely = ((VALUE if is_value else GRADIENT) + loose) * ULP + self.half
+            self.excuse(worst, name, place, a, loosely * max(size, SMALLEST), where)
+
+    def excuse(self, worst: Worst, name: str, place: tuple[int, ...], a: float, terms: float, where: str) -> None:
+        """Files an entry beyond its bar under the reason for it."""
+        if not self.report.excusing:
+            worst.reasons["beyond"] += 1
+            return
+        b = self.should.values[name][place]
+        if terms and float(abs(b - a)) <= terms:
+            worst.reasons["terms"] += 1
+            return
+        if self.near is None:
+            self.near, self.steps = nearby(self.loss, self.case), rounded_steps(self.loss, self.case)
+        assert self.steps is not None
+        if _between(self.near, name, place, a, float(b), terms):
+            reason = "inputs"
+        elif self.should.beyond:
+            reason = "range"
+        elif _between(self.steps, name, place, a, float(b), terms):
+            reason = "steps"
+        else:
+            reason = "miss"
+            self.report.misses.append(f"{where} is {a:.9g}, not {float(b):.9g}")
+        worst.reasons[reason] += 1
+
+
+def _between(
+    others: list[dict[str, Array]], name: str, place: tuple[int, ...], a: float, b: float, room: float
+) -> bool:
+    around = [y for y in (float(x[name][place]) for x in others) if y == y] + [b]
+    return min(around) - room <= a <= max(around) + room
+
+
+def judge(report: Report, loss: Written, case: Case, should: Exact, found: Results, half: float = 0.0) -> None:
+    """Notes all errors of one case. `half` is the rounding of gradients of a smaller dtype, relative."""
+    report.limits += len(should.from_rules)
+    nowhere = any(x != x for x in should.values["rows"].flat)  # inf - inf: there, a derivative means nothing
+    for name, values in should.values.items():
+        if name not in found or (nowhere and name != "rows"):
+            continue
+        got = np.asarray(found[name], dtype=np.float64)
+        judging = _Judge(report, loss, case, should, 0.0 if name == "rows" else half)
+        spread, loose = (_along(loss, name, x, values.shape) for x in (should.spread, should.loose))
+        for place in np.ndindex(values.shape):
+            judging.entry(name, place, float(got[place]), float(spread[place]), float(loose[place]))
+        if name != "rows" and not half:
+            _totals(report, loss, case, name, should, got)
+
+
+def _along(loss: Written, name: str, x: Array, shape: tuple[int, ...]) -> Array:
+    """A number a row, laid along the entries of a gradient that belong to the row."""
+    if name == "rows":
+        return np.broadcast_to(x, shape)
+    leaf = next(leaf for leaf in loss.plain.leaves if leaf.name == name.removeprefix("grad."))
+    batch = loss.plain.batch
+    if not loss.rowwise or not set(batch) <= set(leaf.axes):
+        return np.full(shape, x.max(initial=0.0))
+    moved = np.transpose(x, [batch.index(a) for a in leaf.axes if a in batch])
+    full = [n if a in batch else 1 for a, n in zip(leaf.axes, shape, strict=True)]
+    return np.broadcast_to(moved.reshape(full), shape)
+
+
+def _totals(report: Report, loss: Written, case: Case, name: str, should: Exact, got: Array) -> None:
+    """Rows of a gradient whose exact sum is 0: a common offset changes nothing."""
+    values = should.values[name]
+    leaf = next(leaf for leaf in loss.plain.leaves if leaf.name == name.removeprefix("grad."))
+    own = [d for d, a in enumerate(leaf.axes) if a not in {base_axis(x) for x in loss.plain.batch}]
+    if leaf.name not in loss.logits or len(own) != 1 or values.shape[own[0]] < 2:
+        return
+    exact_rows, rows, sizes = (
+        np.moveaxis(x, own[0], -1).reshape(-1, values.shape[own[0]]) for x in (values, got, should.sizes[name])
+    )
+    for k, (row, exact, size) in enumerate(zip(rows, exact_rows, sizes, strict=True)):
+        largest = max(abs(x) for x in exact)
+        if any(x != x for x in exact) or not SMALLEST / ULP < largest < LARGEST or not np.isfinite(row).all():
+            continue
+        if abs(exact.sum()) > largest * 1e-40:
+            continue
+        total = abs(float(row.astype(np.longdouble).sum()))
+        where = f"{case.what}: the sum of row {k} of {leaf.name}"
+        part = total / (SUM * ULP * float(largest))
+        report.total.note(part, total / (ULP * float(largest)), where, total, 0.0)
+        if part > 1 and report.excusing:
+            entries = max(float(abs(b - a)) for a, b in zip(row, exact, strict=True))
+            if total <= SUM * ULP * float(np.sum(size)):
+                reason = "terms"
+            elif entries > GRADIENT * ULP * float(largest):
+                reason = "entries"  # which are beyond their own bars: it has been said why
+            else:
+                reason = "range" if should.beyond else "miss"
+            report.total.reasons[reason] += 1
+            if reason == "miss":
+                report.misses.append(f"{where} is {total:.3g}, its largest entry {float(largest):.3g}")
+
+
+# --- running ----------------------------------------------------------------------------------------------------------
+
+
+def run_torch(loss: Written, module: Callable[..., Tensor], case: Case, dtype: str) -> dict[str, Array]:
+    """Value of every row and gradient of their sum, from a built loss."""
+    import torch
+
+    kind = getattr(torch, dtype)
+    tensors: dict[str, Tensor] = {}
+    kinds = {leaf.name: leaf.type.kind for leaf in loss.plain.leaves}
+    for item in loss.checked.inputs:
+        x = torch.tensor(np.array(case.leaves[item.name]))
+        real = kinds[item.name] == "real"
+        tensors[item.name] = x.to(kind).requires_grad_(item.name in loss.inputs) if real else x
+    value = module(*tensors.values())
+    found = {"rows": value.detach().double().numpy()}
+    wanted = [tensors[name] for name in loss.inputs]
+    grads = (
+        torch.autograd.grad(value.sum(), wanted, allow_unused=True)
+        if wanted and value.requires_grad
+        else [None] * len(wanted)
+    )
+    for name, t, g in zip(loss.inputs, wanted, grads, strict=True):
+        found[f"grad.{name}"] = (torch.zeros_like(t) if g is None else g).detach().double().numpy()
+    return found
+
+
+def rounded(case: Case, loss: Written, dtype: str) -> Case:
+    """The case with its real inputs rounded to a smaller dtype."""
+    import torch
+
+    kind = getattr(torch, dtype)
+    reals = {leaf.name for leaf in loss.plain.leaves if leaf.role == "input" and leaf.type.kind == "real"}
+    leaves = {n: torch.tensor(x).to(kind).double().numpy() if n in reals else x for n, x in case.leaves.items()}
+    return Case(case.what, leaves, case.sizes)

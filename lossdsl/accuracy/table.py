@@ -1,0 +1,172 @@
+"""The accuracy of one loss on every backend that is here, beside that of the same equation typed in torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lossdsl.accuracy.exact import Exact, Written, exact, written
+from lossdsl.accuracy.measure import GRADIENT, SUM, VALUE, Report, Worst, judge, rounded, run_torch
+from lossdsl.accuracy.rows import Case, cases, wide
+from lossdsl.check.typed import CheckedLoss
+from lossdsl.registry import Registry
+
+DTYPES = ("float32", "bfloat16")
+ROUNDED = {"float32": 0.0, "bfloat16": 2.0**-8}  # of a gradient that is given back in the dtype, relative
+BY_HAND = "by hand"
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """The reports of a loss; `by_hand` are those of the equation typed in torch, where it can be. `left_out` names
+    cases that have no exact numbers, and why."""
+
+    loss: str
+    reports: tuple[Report, ...]
+    by_hand: tuple[Report, ...]
+    cases: int
+    left_out: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        return all(report.ok for report in self.reports)
+
+
+def accuracy(
+    checked: CheckedLoss,
+    registry: Registry,
+    backends: Sequence[str] | None = None,
+    dtypes: Sequence[str] = DTYPES,
+    by_hand: bool = True,
+    widely: bool = False,
+    precise: bool = False,
+) -> Accuracy:
+    """Measure a loss. `backends` are all that can be used here, unless said; `widely` adds a row of 50 000 classes.
+
+    NotDifferentiableError for a loss without a gradient.
+    """
+    loss = written(checked, registry)
+    built = {name: _built(checked, name, precise) for name in backends or usable(registry)}
+    reports = {(name, d): Report(checked.name, name, d) for name in built for d in dtypes}
+    hand = {d: Report(checked.name, BY_HAND, d, excusing=False) for d in dtypes} if by_hand else {}
+    left_out: list[str] = []
+    count = 0
+    for case in _all(loss, widely):
+        count += 1
+        for dtype in dtypes:
+            given = case if dtype == "float32" else rounded(case, loss, dtype)
+            try:
+                should = _exact(loss, given)
+            except ZeroDivisionError:
+                left_out.append(f"{case.what}: a matrix is singular")
+                continue
+            for name, module in built.items():
+                judge(reports[name, dtype], loss, given, should, run_torch(loss, module, given, dtype), ROUNDED[dtype])
+            if dtype in hand and not _by_hand(loss, given, should, hand[dtype]):
+                del hand[dtype]
+    return Accuracy(checked.name, tuple(reports.values()), tuple(hand.values()), count, tuple(left_out))
+
+
+def usable(registry: Registry) -> tuple[str, ...]:
+    """The backends that can be used on this machine's CPU."""
+    from lossdsl.backends.manager import BackendError, choose
+
+    found = []
+    for name in registry.backends:
+        try:
+            choose(registry.backends, name, "cpu")
+        except BackendError:
+            continue
+        found.append(name)
+    return tuple(sorted(found, reverse=True))
+
+
+def _all(loss: Written, widely: bool) -> Iterable[Case]:
+    yield from cases(loss.plain, loss.checked)
+    if widely and loss.rowwise and (one := wide(loss.plain, loss.checked)) is not None:
+        yield one
+
+
+def _exact(loss: Written, case: Case) -> Exact:
+    """At 110 digits; a row of very many classes in float64, whose 1e-16 is nothing to an error of 1e-7."""
+    return exact(loss, case, "float64" if max(case.sizes.values()) > 1000 else "mpmath")
+
+
+def _built(checked: CheckedLoss, backend: str, precise: bool) -> Any:
+    from lossdsl.api import Spec
+    from lossdsl.api import loss as build
+
+    options: dict[str, Any] = {} if checked.reduction is None else {"reduction": "none"}
+    return build(Spec(checked), backend=backend, **options)
+
+
+def _by_hand(loss: Written, case: Case, should: Exact, report: Report) -> bool:
+    """Whether the equation can be typed in torch; if so, it is judged, too."""
+    from lossdsl.accuracy.naive import NotWrittenError, run_naive
+
+    try:
+        judge(report, loss, case, should, run_naive(loss, case, report.dtype), ROUNDED[report.dtype])
+    except (NotWrittenError, RuntimeError):
+        return False
+    return True
+
+
+# --- in words ---------------------------------------------------------------------------------------------------------
+
+
+def record(found: Accuracy) -> dict[str, Any]:
+    """As plain data."""
+    return {
+        "loss": found.loss,
+        "cases": found.cases,
+        "left_out": list(found.left_out),
+        "reports": [_record(report) for report in (*found.reports, *found.by_hand)],
+    }
+
+
+def _record(report: Report) -> dict[str, Any]:
+    kinds = {"value": report.value, "gradient": report.gradient, "row_sum": report.total}
+    return {
+        "backend": report.backend,
+        "dtype": report.dtype,
+        "strict": report.strict,
+        "misses": report.misses,
+        "not_finite": dict(report.infinite.reasons),
+        **{name: _worst(worst) for name, worst in kinds.items()},
+    }
+
+
+def _worst(worst: Worst) -> dict[str, Any]:
+    return {
+        "of_the_bar": worst.part,
+        "ulp": worst.error,
+        "at": worst.where,
+        "found": worst.found,
+        "exact": worst.exact,
+        "numbers": worst.count,
+        "beyond": dict(worst.reasons),
+    }
+
+
+def in_words(found: Accuracy) -> str:
+    """A table: the largest errors in units of the last place, and how many numbers are beyond their bars, and why."""
+    head = ("", "value", "gradient", "sum of a row", "not finite")
+    rows: list[tuple[str, ...]] = [head, ("bar", f"{VALUE:g}", f"{GRADIENT:g} + |z - m|", f"{SUM:g}", "none")]
+    for report in (*found.reports, *found.by_hand):
+        kinds = (report.value, report.gradient, report.total)
+        rows.append((f"{report.backend}, {report.dtype}", *map(_cell, kinds), _reasons(report.infinite) or "0"))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    lines = ["  " + "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+    misses = [f"  {r.backend}, {r.dtype}: {m}" for r in found.reports for m in r.misses[:5]]
+    title = f"{found.loss}: {found.cases} cases against 110 digits, errors in units of the last place"
+    return "\n".join([title, *lines, *(["beyond their bars, and nothing excuses it:", *misses] if misses else [])])
+
+
+def _cell(worst: Worst) -> str:
+    reasons = _reasons(worst)
+    return f"{worst.error:.3g}" + (f" ({reasons})" if reasons else "")
+
+
+def _reasons(worst: Worst) -> str:
+    return ", ".join(f"{n} {reason}" for reason, n in worst.reasons.items())
