@@ -160,17 +160,19 @@ def compile(
     *,
     device: str = "cpu",
     standalone: bool = False,
+    precise: bool = False,
     **modes: str,
 ) -> Artifact:
     """Compile a loss; from the cache if it has been compiled before.
 
+    `precise` carries z - max z of softmaxes in two floats: gradients within 8 ulp, for some more arithmetic.
     Raises DiagnosticError for a wrong file and BackendError for a backend that can't be used.
     """
     if isinstance(spec, Spec):
         spec = spec.checked
     if isinstance(spec, CheckedLoss):
-        return _compiled(spec.source, backend, device, standalone, {**_modes(spec), **modes})
-    return _compiled(source_of(spec), backend, device, standalone, modes)
+        return _compiled(spec.source, backend, device, standalone, {**_modes(spec), **modes}, precise)
+    return _compiled(source_of(spec), backend, device, standalone, modes, precise)
 
 
 def loss(
@@ -179,9 +181,15 @@ def loss(
     backend: str = "auto",
     device: str = "cpu",
     head: str | Mapping[str, str] | None = None,
+    precise: bool = False,
+    debug: bool = False,
     **params: Any,
 ) -> Loss:
     """A loss as a torch module.
+
+    `precise` carries z - max z of softmaxes in two floats: gradients within 8 ulp, for some more arithmetic. `debug`
+    looks at every result: where a value or a gradient isn't finite it raises a FloatingPointError that names the first
+    intermediate that isn't, by its line, expression and sample.
 
     `params` are those of the file and `reduction`, `ignore_index`, `denominator`, `empty`, `class_dim`; a mode takes
     the name of a function. `head="linear"` takes hidden[N, D], weight[C, D] and bias[C] (or None) where the loss took
@@ -195,8 +203,12 @@ def loss(
         modes = {**_modes(target.checked), **modes}
     modes |= _heads(head)
     source = target.checked.source if isinstance(target, Spec) else source_of(target)
-    artifact = _compiled(source, backend, device, False, modes)
+    artifact = _compiled(source, backend, device, False, modes, precise)
     kind = _class(artifact)
+    if debug:
+        from lossdsl.accuracy.debug import debugging
+
+        kind = debugging(kind, source, registry(), modes)
     names = artifact.manifest["names"]
     assert isinstance(names, dict)
     settable = artifact.manifest["settable"]
@@ -236,26 +248,28 @@ def _unknown(loss_name: str, name: str, settable: list[str]) -> str:
 _memory: dict[str, Artifact] = {}  # by key: what this process has compiled or read
 
 
-def _compiled(source: Source, backend: str, device: str, standalone: bool, modes: Mapping[str, str]) -> Artifact:
-    name = _key(source, backend, device, standalone, modes)
+def _compiled(
+    source: Source, backend: str, device: str, standalone: bool, modes: Mapping[str, str], precise: bool = False
+) -> Artifact:
+    name = _key(source, backend, device, standalone, modes, precise)
     found = _memory.get(name) or disk.read(name)
     if found is None:
         from lossdsl.pipeline import build
 
-        built = build(source, registry(), backend, device=device, modes=modes, standalone=standalone)
+        built = build(source, registry(), backend, device=device, modes=modes, standalone=standalone, precise=precise)
         manifest = {
             **built.artifact.manifest,
             "asked": backend,
-            "origin": [source.name, source.text, backend, device, dict(modes)],
+            "origin": [source.name, source.text, backend, device, dict(modes), precise],
         }
         found = disk.keep(name, Artifact(built.artifact.text, manifest))
     _memory[name] = found
     return found
 
 
-def _key(source: Source, backend: str, device: str, standalone: bool, modes: Mapping[str, str]) -> str:
-    options = [f"{k}={v}" for k, v in sorted(modes.items())]
-    return disk.key([_surroundings(registry()), source.name, source.text, backend, device, str(standalone), *options])
+def _key(source: Source, backend: str, device: str, standalone: bool, modes: Mapping[str, str], precise: bool) -> str:
+    options = [str(standalone), str(precise), *(f"{k}={v}" for k, v in sorted(modes.items()))]
+    return disk.key([_surroundings(registry()), source.name, source.text, backend, device, *options])
 
 
 def _surroundings(known: Registry) -> str:
@@ -281,16 +295,18 @@ def _class(artifact: Artifact) -> type[Loss]:
         assert isinstance(origin, list)
         kind.restore = (restore, tuple(origin))
         if origin[2] == "auto":
-            kind.elsewhere = partial(_elsewhere, *origin[:2], tuple(sorted(origin[4].items())))
+            kind.elsewhere = partial(_elsewhere, *origin[:2], tuple(sorted(origin[4].items())), origin[5])
     return kind
 
 
 @cache
-def _elsewhere(name: str, text: str, modes: tuple[tuple[str, str], ...], device: str) -> Compiled:
+def _elsewhere(name: str, text: str, modes: tuple[tuple[str, str], ...], precise: bool, device: str) -> Compiled:
     """The kernels of a loss whose backend was chosen, for tensors on another device."""
-    return _class(_compiled(Source(name, text), "auto", device, False, dict(modes))).compiled
+    return _class(_compiled(Source(name, text), "auto", device, False, dict(modes), precise)).compiled
 
 
-def restore(name: str, text: str, backend: str, device: str, modes: dict[str, str]) -> type[Loss]:
+def restore(
+    name: str, text: str, backend: str, device: str, modes: dict[str, str], precise: bool = False
+) -> type[Loss]:
     """The class of a pickled loss, compiled again from its text."""
-    return _class(_compiled(Source(name, text), backend, device, False, modes))
+    return _class(_compiled(Source(name, text), backend, device, False, modes, precise))

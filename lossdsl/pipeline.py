@@ -65,6 +65,7 @@ class Middle(Front):
     plan: Plan
     tiling: Tiling | Untiled | None
     heads: tuple[Head, ...] = ()
+    precise: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +85,7 @@ def front(source: Source, registry: Registry, modes: Mapping[str, str] | None = 
     return Front(source=source, lossdef=lossdef, checked=checked)
 
 
-def middle(source: Source, registry: Registry, modes: Mapping[str, str] | None = None) -> Middle:
+def middle(source: Source, registry: Registry, modes: Mapping[str, str] | None = None, precise: bool = False) -> Middle:
     """Everything that is the same for all backends; DiagnosticError where a construct can't be compiled.
 
     `modes` are functions by param; the words "head" (of the first logits) and "head.NAME" in it are heads: HeadError if
@@ -110,9 +111,10 @@ def middle(source: Source, registry: Registry, modes: Mapping[str, str] | None =
         graph=graph,
         joint=joint,
         by_inputs=by_inputs,
-        plan=plan(joint, registry),
+        plan=plan(joint, registry, precise=precise),
         tiling=tiling,
         heads=heads,
+        precise=precise,
     )
 
 
@@ -148,22 +150,24 @@ def build(
     device: str = "cpu",
     modes: Mapping[str, str] | None = None,
     standalone: bool = False,
+    precise: bool = False,
     command: str = "",
 ) -> Built:
     """Compile a loss for a backend; with "auto" for the best that can print it.
 
+    With `precise`, z - max z of a softmax is carried in two floats: gradients within 8 ulp, for some more arithmetic.
     Raises DiagnosticError for a wrong file, BackendError for a backend that can't be used.
     """
-    made = middle(source, registry, modes)
+    made = middle(source, registry, modes, precise)
     tiled = None
-    if isinstance(made.tiling, Tiling):
+    if isinstance(made.tiling, Tiling) and not precise:  # tiles have plain softmaxes
         tiled = made.tiling, tile_kernels(made.checked.name, made.tiling, registry)
     choice, kernels, emitted = _emit(made, registry, backend, device, () if tiled is None else tiled[1].all)
     tiles = None if tiled is None else Tiles(*tiled, fused=choice.spec.one_visit)
     checked = made.checked
     origin = Origin(
         backend=choice.spec,
-        command=command or _command(checked, choice, standalone, made.heads),
+        command=command or _command(checked, choice, standalone, precise, made.heads),
         versions=(("lossdsl", __version__), ("torch", installed("torch")), *_backend_version(choice)),
         equation=head_equation(made.heads) + equation(made.lossdef, source),
         gradient=gradient(made.joint, registry),
@@ -210,7 +214,7 @@ def module_kernels(made: Middle, registry: Registry, one_visit: bool = False) ->
     if len(inputs) < len(leaves):
         asked.append((made.joint, "gradient", "gradient_params", ("grad",)))
         asked.append((made.joint, "second", "second_params", ("second",)))
-    found = [_planned(*one, registry) for one in asked]
+    found = [_planned(*one, registry, made.precise) for one in asked]
     return tuple(kernel for kernel in found if kernel is not None)
 
 
@@ -219,7 +223,9 @@ def _constant_params(graph: Graph) -> Graph:
     return replace(graph, leaves=leaves)
 
 
-def _planned(joint: JointGraph, kind: str, name: str, heads: tuple[str, ...], registry: Registry) -> Kernel | None:
+def _planned(
+    joint: JointGraph, kind: str, name: str, heads: tuple[str, ...], registry: Registry, precise: bool
+) -> Kernel | None:
     """One program under the name that its function will have, or None where there is none."""
     if kind == "both":
         joint = with_reduced(joint, registry)
@@ -227,7 +233,7 @@ def _planned(joint: JointGraph, kind: str, name: str, heads: tuple[str, ...], re
     if not outputs:
         return None
     part = replace(joint, graph=replace(joint.graph, outputs=outputs))
-    for program in plan(part, registry).programs:
+    for program in plan(part, registry, precise=precise).programs:
         if program.name.rpartition(".")[2] == kind:
             return Kernel(name, replace(program, name=f"{joint.graph.name}.{name}"), part.graph)
     return None
@@ -303,8 +309,8 @@ def _backend_version(choice: Choice) -> tuple[tuple[str, str], ...]:
     return () if name == "lossdsl" or not number else ((name, number),)
 
 
-def _command(checked: CheckedLoss, choice: Choice, standalone: bool, heads: tuple[Head, ...]) -> str:
+def _command(checked: CheckedLoss, choice: Choice, standalone: bool, precise: bool, heads: tuple[Head, ...]) -> str:
     words = ["lossdsl", "compile", source_name(checked), "-o", f"{checked.name}.py", "--backend", choice.spec.name]
     for h in heads:
         words += ["--head", f"{h.logits}=linear"]
-    return " ".join([*words, "--standalone"] if standalone else words)
+    return " ".join([*words, *(["--standalone"] if standalone else []), *(["--precise"] if precise else [])])

@@ -7,6 +7,7 @@ compared with differences of the written value by `differences`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +29,8 @@ STEP = "1e-40"
 SMALLEST = 1.1754944e-38
 LARGEST = 3.4028235e38
 ULP = 2.0**-23
-_NEARBY, _INPUT_ULPS, _ROUNDED = 18, 8 * ULP, 12
+_NEARBY, _INPUT_ULPS, _ROUNDED = 12, 8 * ULP, 12
+_MANY = 1000  # classes, of which 110 digits each take too long
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,10 @@ class Exact:
     from_rules: frozenset[str]
     beyond: bool
 
+    def error(self, name: str, place: tuple[int, ...], found: float) -> float:
+        """How far a number that was found is from the exact one."""
+        return float(abs(self.values[name][place] - found))
+
 
 def written(checked: CheckedLoss, registry: Registry) -> Written:
     """NotDifferentiableError where the loss has no gradient."""
@@ -75,7 +81,7 @@ def written(checked: CheckedLoss, registry: Registry) -> Written:
 
 def exact(loss: Written, case: Case, number: str = "mpmath") -> Exact:
     """Value and gradient of one case, for an upstream of 1 at every row."""
-    names = ["rows", *(f"grad.{name}" for name in loss.inputs)]
+    names = _names(loss)
     first, again = (_numbers(loss, graph, names, case, number) for graph in (loss.plain, loss.rewritten))
     values, sizes, from_rules = dict(first.values), dict(first.sizes), set()
     for name, value in again.values.items():
@@ -115,11 +121,10 @@ def _beyond(graph: Graph, found: Trace) -> bool:
 
 
 def nearby(loss: Written, case: Case) -> list[dict[str, Array]]:
-    """The outputs for inputs that differ from the case's by some last places: of their own, of the largest along their
-    last axis (a vector's entries matter by its length), or of 1."""
-    names = ["rows", *(f"grad.{name}" for name in loss.inputs)]
+    """What the written equation gives for inputs that differ from the case's by some last places: of their own, of the
+    largest along their last axis (a vector's entries matter by its length), or of 1."""
     rng = np.random.default_rng(0)
-    graph = loss.rewritten
+    graph, names = loss.plain, _names(loss)
     reals = [x for x in graph.leaves if x.role == "input" and x.type.kind == "real"]
     found = []
     for k in range(_NEARBY):
@@ -132,21 +137,31 @@ def nearby(loss: Written, case: Case) -> list[dict[str, Array]]:
             moved = x + scale * _INPUT_ULPS * rng.choice([-1.0, 1.0], np.shape(x))
             interval = leaf.type.interval
             leaves[leaf.name] = np.where(np.isfinite(x), np.clip(moved, interval.low, interval.high), x)
-        found.append(evaluate(graph, loss.registry, leaves, names, "float64", extents_of(graph, case)))
+        with suppress(ZeroDivisionError):  # a singular matrix
+            number = "float64" if max(case.sizes.values()) > _MANY else "mpmath"
+            found.append(evaluate(graph, loss.registry, leaves, names, number, extents_of(graph, case)))
     return found
 
 
-def rounded_steps(loss: Written, case: Case) -> list[dict[str, Array]]:
-    """The outputs where every step of the rewritten equation is rounded at random by up to two last places (Parker's
-    Monte Carlo arithmetic, 1997)."""
-    names = ["rows", *(f"grad.{name}" for name in loss.inputs)]
-    graph, found = loss.rewritten, []
-    for k in range(_ROUNDED):
+def step_errors(loss: Written, case: Case) -> dict[str, Array]:
+    """How far the outputs move where every step of the rewritten equation is rounded at random by up to two last places
+    (Parker's Monte Carlo arithmetic, 1997)."""
+    graph, names = loss.rewritten, _names(loss)
+    leaves, sizes = leaves_of(graph, case), extents_of(graph, case)
+    base: dict[str, Array] = {}
+    moved = {name: np.zeros(1) for name in names}
+    for k in range(_ROUNDED + 1):
         rng = np.random.default_rng(k)
         rounding = lambda x, rng=rng: x * (1 + rng.uniform(-1, 1, np.shape(x)) * 2 * ULP)  # noqa: E731
-        leaves, sizes = leaves_of(graph, case), extents_of(graph, case)
-        found.append(evaluate(graph, loss.registry, leaves, names, "float64", sizes, rounding))
-    return found
+        with suppress(np.linalg.LinAlgError), np.errstate(all="ignore"):  # a matrix that is singular in float64
+            found = evaluate(graph, loss.registry, leaves, names, "float64", sizes, rounding if k else None)
+            base = base or found
+            moved = {name: np.fmax(moved[name], np.abs(found[name] - base[name])) for name in names}
+    return {name: np.broadcast_to(x, np.shape(base.get(name, x))) for name, x in moved.items()}
+
+
+def _names(loss: Written) -> list[str]:
+    return ["rows", *(f"grad.{name}" for name in loss.inputs)]
 
 
 def leaves_of(graph: Graph, case: Case) -> dict[str, Array]:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lossdsl.accuracy.exact import LARGEST, SMALLEST, ULP, Exact, Written, nearby, rounded_steps
+from lossdsl.accuracy.exact import LARGEST, SMALLEST, ULP, Exact, Written, nearby, step_errors
 from lossdsl.accuracy.rows import Case
 from lossdsl.check.types import base_axis
 
@@ -88,7 +88,7 @@ class _Judge:
     should: Exact
     half: float
     near: list[dict[str, Array]] | None = None
-    steps: list[dict[str, Array]] | None = None
+    steps: dict[str, Array] | None = None
 
     def entry(self, name: str, place: tuple[int, ...], a: float, strict: float, loose: float) -> None:
         b = self.should.values[name][place]
@@ -103,7 +103,7 @@ class _Judge:
             self.report.infinite.note(1.0, 0.0, where, a, exact)
             self.excuse(self.report.infinite, name, place, a, 0.0, where)
             return
-        error = float(abs(b - a))
+        error = self.should.error(name, place, a)
         measure = max(size if is_value else abs(exact), SMALLEST)
         allowed = max(((VALUE if is_value else GRADIENT + strict) * ULP + self.half) * measure, SMALLEST)
         worst.note(error / allowed, error / measure / ULP, where, a, exact)
@@ -117,17 +117,17 @@ class _Judge:
             worst.reasons["beyond"] += 1
             return
         b = self.should.values[name][place]
-        if terms and float(abs(b - a)) <= terms:
+        if terms and self.should.error(name, place, a) <= terms:
             worst.reasons["terms"] += 1
             return
         if self.near is None:
-            self.near, self.steps = nearby(self.loss, self.case), rounded_steps(self.loss, self.case)
+            self.near, self.steps = nearby(self.loss, self.case), step_errors(self.loss, self.case)
         assert self.steps is not None
         if _between(self.near, name, place, a, float(b), terms):
             reason = "inputs"
         elif self.should.beyond:
             reason = "range"
-        elif _between(self.steps, name, place, a, float(b), terms):
+        elif self.should.error(name, place, a) <= float(self.steps[name][place]) + terms:
             reason = "steps"
         else:
             reason = "miss"

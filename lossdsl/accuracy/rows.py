@@ -142,7 +142,8 @@ def _sizes(
 ) -> dict[str, int] | None:
     """Extents by base axis; None if some axis can't have them. Batch losses see a few samples more."""
     batch = {axis.name for axis in checked.axes if axis.batch}
-    few = samples if graph.batch else 4
+    matrices = any(node.op in ("logdet", "solve") for node in graph.nodes)
+    few = samples if graph.batch else CLASSES + 1 if matrices else 4  # so that their rank is full
     bound = {base_axis(a): few if base_axis(a) in batch else classes for a in graph.axes}
     given = {a: (n, "") for a, n in bound.items() if any(a in map(base_axis, x.axes) for x in graph.leaves)}
     params = {p.name: p.default for p in checked.params if not p.modes}

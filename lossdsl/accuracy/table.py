@@ -73,7 +73,9 @@ def usable(registry: Registry) -> tuple[str, ...]:
     from lossdsl.backends.manager import BackendError, choose
 
     found = []
-    for name in registry.backends:
+    for name, spec in registry.backends.items():
+        if not {"cpu", "*"} & set(spec.devices):
+            continue
         try:
             choose(registry.backends, name, "cpu")
         except BackendError:
@@ -98,7 +100,7 @@ def _built(checked: CheckedLoss, backend: str, precise: bool) -> Any:
     from lossdsl.api import loss as build
 
     options: dict[str, Any] = {} if checked.reduction is None else {"reduction": "none"}
-    return build(Spec(checked), backend=backend, **options)
+    return build(Spec(checked), backend=backend, precise=precise, **options)
 
 
 def _by_hand(loss: Written, case: Case, should: Exact, report: Report) -> bool:

@@ -18,10 +18,18 @@ from lossdsl.cli._files import chosen_modes, discovered, fail, read_target, show
 @click.option("--backend", default="auto", show_default=True, help="torch, triton, cpu, … or the best for the device.")
 @click.option("--device", default="cpu", show_default=True, help="For which `--backend auto` chooses.")
 @click.option("--standalone", is_flag=True, help="The module needs no lossdsl where it runs.")
+@click.option("--precise", is_flag=True, help="Carry z - max z in two floats: gradients within 8 ulp.")
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; exit with 1 if OUT isn't what FILE gives.")
 @click.option("--mode", "modes", multiple=True, metavar="PARAM=NAME", help="Choose a mode param's function.")
 def command(
-    file: str, out: str, backend: str, device: str, standalone: bool, only_check: bool, modes: tuple[str, ...]
+    file: str,
+    out: str,
+    backend: str,
+    device: str,
+    standalone: bool,
+    precise: bool,
+    only_check: bool,
+    modes: tuple[str, ...],
 ) -> None:
     """Compile FILE (a path, a loss's name, or `-`) to a readable Python module: the same bytes every time."""
     from lossdsl.artifacts.artifact import publish
@@ -34,7 +42,8 @@ def command(
     registry = discovered()
     source = read_target(file, registry)
     try:
-        built = build(source, registry, backend, device=device, modes=chosen_modes(modes), standalone=standalone)
+        chosen = chosen_modes(modes)
+        built = build(source, registry, backend, device=device, modes=chosen, standalone=standalone, precise=precise)
     except DiagnosticError as error:
         show(error.source, error.diagnostics)
         sys.exit(FILE_IS_WRONG)

@@ -131,12 +131,12 @@ def scalar_array(arithmetic: Arithmetic, x: Scalar | int) -> Array:
 
 
 def arithmetic_of(number: str) -> Arithmetic:
-    """The arithmetic called "float64" or "mpmath"."""
+    """The arithmetic called "float64", "float32" or "mpmath"."""
     from lossdsl.ir.digits import multiprecision
-    from lossdsl.ir.floats import float64
+    from lossdsl.ir.floats import ieee
 
-    if number == "float64":
-        return float64()
+    if number in ("float64", "float32"):
+        return ieee(number)
     if number == "mpmath":
         return multiprecision()
     raise InternalError(f"no arithmetic is called {number!r}")

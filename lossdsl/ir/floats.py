@@ -61,10 +61,6 @@ def shared(real: Callable[[Array], Array]) -> dict[str, Callable[..., Array]]:
     }
 
 
-def _float64(x: Array) -> Array:
-    return np.asarray(x, dtype=np.float64)
-
-
 def _lgamma(x: float) -> float:
     try:
         return math.lgamma(x)
@@ -72,25 +68,35 @@ def _lgamma(x: float) -> float:
         return math.inf
 
 
-@cache
 def float64() -> Arithmetic:
     """IEEE double precision."""
-    own = shared(_float64)
+    return ieee("float64")
+
+
+@cache
+def ieee(name: str) -> Arithmetic:
+    """numpy's float64 or float32, every operation rounded to it."""
+    dtype = np.dtype(name)
+
+    def real(x: Array) -> Array:
+        return np.asarray(x, dtype=dtype)
+
+    own = shared(real)
 
     def unary(function: Callable[[Array], Any]) -> Callable[..., Array]:
-        return lambda x: np.asarray(function(_float64(x)), dtype=np.float64)
+        return lambda x: np.asarray(function(real(x)), dtype=dtype)
 
-    for name in ("exp", "log", "expm1", "log1p", "sqrt", "sin", "cos", "tan", "tanh", "floor"):
-        own[name] = unary(getattr(np, name))
-    for name in ("acos", "asin", "atan"):
-        own[name] = unary(getattr(np, "arc" + name[1:]))
+    for op in ("exp", "log", "expm1", "log1p", "sqrt", "sin", "cos", "tan", "tanh", "floor"):
+        own[op] = unary(getattr(np, op))
+    for op in ("acos", "asin", "atan"):
+        own[op] = unary(getattr(np, "arc" + op[1:]))
     own["round"] = unary(np.rint)
     own["lgamma"] = unary(np.frompyfunc(_lgamma, 1, 1))
     own["erf"] = unary(np.frompyfunc(math.erf, 1, 1))
-    own["div"] = lambda a, b: np.asarray(np.divide(_float64(a), _float64(b)))
-    own["pow"] = lambda a, b: np.asarray(np.power(_float64(a), _float64(b)))
-    own["mul"] = product(_float64)
-    return Arithmetic("float64", _float64, float, own, exact=False)
+    own["div"] = lambda a, b: np.asarray(np.divide(real(a), real(b)))
+    own["pow"] = lambda a, b: np.asarray(np.power(real(a), real(b)))
+    own["mul"] = product(real)
+    return Arithmetic(name, real, float, own, exact=False)
 
 
 def product(real: Callable[[Array], Array]) -> Callable[..., Array]:

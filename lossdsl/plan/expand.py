@@ -30,9 +30,12 @@ from lossdsl.source.diagnostic import InternalError
 _NONPOSITIVE = Interval(-inf, 0.0)
 
 
-def expand(graph: Graph, registry: Registry) -> tuple[Graph, dict[int, str]]:
-    """The same outputs in the operations that kernels have, and what some of the nodes may be called."""
-    table = _Table(graph, registry)
+def expand(graph: Graph, registry: Registry, precise: bool = False) -> tuple[Graph, dict[int, str]]:
+    """The same outputs in the operations that kernels have, and what some of the nodes may be called.
+
+    With `precise`, what rounding drops of z - max z goes into a softmax's exponentials again, those of its sum too.
+    """
+    table = _Table(graph, registry, precise)
     for n, node in enumerate(graph.nodes):
         table.ids[n] = table.expanded(node)
     outputs = {name: table.ids[n] for name, n in graph.outputs}
@@ -45,8 +48,10 @@ def expand(graph: Graph, registry: Registry) -> tuple[Graph, dict[int, str]]:
 class _Table:
     """The expanded nodes of a graph; `ids` maps the graph's own to them."""
 
-    def __init__(self, graph: Graph, registry: Registry) -> None:
+    def __init__(self, graph: Graph, registry: Registry, precise: bool) -> None:
         self.graph = graph
+        self.precise = precise
+        self.dropped: dict[int, int] = {}  # z - m -> what rounding drops of it
         self.builder = Builder(registry, graph.name, graph.axes, graph.batch)
         self.leaves = {leaf.name: _finite_seed(leaf) for leaf in graph.leaves}
         for leaf in self.leaves.values():  # all of them are arguments of the kernel, used or not
@@ -189,10 +194,36 @@ class _Table:
         """(m, rest) of a row: m its maximum, rest the sum of exp(z - m) less the maximum's own term; -1 over
         nothing.
         """
+        if self.precise and len(axes) == 1:
+            return self._precise_statistics(args, axes)
         kept = frozenset().union(*(self.type(a).axes for a in args)) - set(axes)
         m = self.builder.raw("statistic", args, ("logsumexp", 0, axes), Type(kept, "real"))
         rest = Type(kept, "real", Interval(-1.0, inf, high_open=True))
         return m, self.builder.raw("statistic", args, ("logsumexp", 1, axes), rest)
+
+    def _precise_statistics(self, args: Sequence[int], axes: tuple[str, ...]) -> tuple[int, int]:
+        """The same with each z - m in two floats: a small sum of exponentials is as exact as a large one."""
+        z, *mask = args
+        top = self.raw("reduce", *args, attrs=("max", axes))
+        nothing = self.raw("eq", top, self.number(-inf))
+        m = self.raw("select", nothing, self.const(0), top)
+        leads = self.raw("eq", self.builder.index(axes[0]), self.raw("reduce", *args, attrs=("argmax", axes)))
+        others = self.raw("select", leads, self.const(0), self.exp(self._below(z, m, None if mask else _NONPOSITIVE)))
+        rest = self.raw("reduce", others, *mask, attrs=("sum", axes))
+        return m, self.raw("select", nothing, self.const(-1), rest, interval=Interval(-1.0, inf, high_open=True))
+
+    def _below(self, z: int, m: int, interval: Interval | None) -> int:
+        """z - m; what rounding drops of it is kept in `dropped`, if that is asked for."""
+        below = self.raw("sub", z, m, interval=interval, name="gap")
+        if self.precise:
+            self.dropped[below] = self.raw("sub_error", z, m)
+        return below
+
+    def exp(self, below: int) -> int:
+        """e^(z - m), with what rounding has dropped of z - m."""
+        e = self.raw("exp", below, name="e")
+        low = self.dropped.get(below)
+        return e if low is None else self.raw("add", e, self.raw("mul", e, low))
 
     def _parts(self, z: int, args: Sequence[int], axes: tuple[str, ...], pairs: dict[str, int]) -> tuple[int, int]:
         """(z - m, max(rest, 0)): over nothing, m is 0 and the second 0, so that neither is NaN."""
@@ -200,15 +231,15 @@ class _Table:
         outer = {a: i for a, i in pairs.items() if a not in axes}
         m, rest = self.pick(m, outer), self.pick(rest, outer)
         below = _NONPOSITIVE if len(args) == 1 else None
-        return self.raw("sub", z, m, interval=below, name="gap"), self.raw(
-            "maximum", rest, self.const(0), name="others"
-        )
+        return self._below(z, m, below), self.raw("maximum", rest, self.const(0), name="others")
 
     def log_probability(self, node: Node, args: tuple[int, ...], pairs: dict[str, int] | None = None) -> int:
         z = self.pick(args[0], pairs or {})
         below, rest = self._parts(z, args, _axes(node.attrs[0]), pairs or {})
         log = self.raw("log1p", rest, name="log_total")
         logp = self.raw("sub", below, log, interval=node.type.interval, name="logp")
+        if below in self.dropped:
+            logp = self.raw("add", logp, self.dropped[below], interval=node.type.interval)
         if node.op == "log_softmax" and len(args) == 2:
             mask = self.pick(args[1], pairs or {})
             return self.raw("select", mask, logp, self.builder.raw("const", (), (-inf,)))
@@ -245,8 +276,9 @@ class _Table:
 
     def share(self, below: int, rest: int, interval: Interval | None) -> int:
         """exp(z - m) / (1 + rest)."""
-        e = self.raw("exp", below, name="e")
-        return self.raw("div", e, self.raw("add", self.const(1), rest, name="total"), interval=interval, name="p")
+        return self.raw(
+            "div", self.exp(below), self.raw("add", self.const(1), rest, name="total"), interval=interval, name="p"
+        )
 
     def of_two_softmaxes(self, node: Node) -> int | None:
         """log p - log q, p - q or an entry of their divergence, if p and q are softmaxes over the same axes, or one of

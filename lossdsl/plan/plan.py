@@ -20,8 +20,8 @@ from lossdsl.registry import Registry
 REDUCED = "reduced"
 
 
-def plan(joint: JointGraph, registry: Registry, wanted: frozenset[str] | None = None) -> Plan:
-    """The programs of a loss.
+def plan(joint: JointGraph, registry: Registry, wanted: frozenset[str] | None = None, precise: bool = False) -> Plan:
+    """The programs of a loss; with `precise` softmaxes carry z - max z in two floats.
 
     `LOSS.value` stores rows, weight (if it is not all ones) and aux.*; `LOSS.gradient` one grad.* a differentiable
     leaf in `wanted` (all by default), from the leaves and the seeds; `LOSS.second` the second.* where the JointGraph
@@ -30,7 +30,7 @@ def plan(joint: JointGraph, registry: Registry, wanted: frozenset[str] | None = 
     gradient). A buffer's name is `names.buffer_name` of the
     leaf's or output's, made distinct within the program.
     """
-    graph, hints = expand(joint.graph, registry)
+    graph, hints = expand(joint.graph, registry, precise)
     graph = replace(graph, leaves=joint.graph.leaves)  # arguments stay, read or not: callers count on their places
     groups: dict[str, list[str]] = {"value": [], "gradient": [], "second": [], "both": []}
     for name, _ in graph.outputs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 
 import mpmath
@@ -18,23 +18,11 @@ from lossdsl.ir.graph import Attr, Graph, Leaf
 from lossdsl.ir.interpret import evaluate
 from lossdsl.primitives.interval import REALS, Interval
 from lossdsl.registry import base_registry
-from lossdsl.source.text import Span
 
 REGISTRY = base_registry()
 N, C = 4, 4
 SIZES = {"N": N, "C": C}
 INF = float("inf")
-
-
-class Unruled(Builder):
-    """A builder that takes every node as it is said; only the softmax family has no other spelling."""
-
-    def node(self, op: str, args: Sequence[int], attrs: tuple[Attr, ...] = (), origin: Span | None = None) -> int:
-        if op in ("softmax", "log_softmax"):
-            logp = self.raw("logp", args, ((str(attrs[0]),),))
-            logp = logp if len(args) == 1 else self.raw("select", [args[1], logp, self.const(-INF)])
-            return logp if op == "log_softmax" else self.raw("exp", [logp])
-        return self.raw(op, args, attrs)
 
 
 LEAVES = (
@@ -249,8 +237,8 @@ def both(seed: int) -> tuple[Graph, Graph]:
     """One random program as said and as the rules have it."""
     varies: list[bool] = []
     graphs = []
-    for builder in (Unruled, Builder):
-        b = builder(REGISTRY, "random", ("N", "C"), ("N",))
+    for ruled in (False, True):
+        b = Builder(REGISTRY, "random", ("N", "C"), ("N",), ruled)
         programs = Programs(b, seed, varies)
         e = programs.real(3)
         nothing = b.raw("mul", [b.raw("const", (), (Fraction(0),)), programs.reals[0]])

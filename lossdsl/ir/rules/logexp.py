@@ -147,10 +147,29 @@ def _one_less(b: Builder, e: int, negative: bool) -> int | None:
     if u is not None:
         less = b.node("expm1", [u])
         return b.node("neg", [less]) if negative else less
+    beyond = _beyond_running_sum(b, e)
+    if beyond is not None:
+        return beyond if negative else b.node("neg", [beyond])
     if node.op == "sigmoid":
         rest = b.node("sigmoid", [b.node("neg", node.args)])
         return rest if negative else b.node("neg", [rest])
     return None
+
+
+def _beyond_running_sum(b: Builder, e: int) -> int | None:
+    """1 - Σ p over the first classes, as the sum over those behind them."""
+    node = b[e]
+    if node.op != "cumsum" or len(node.args) != 1 or len(node.attrs) != 1:
+        return None
+    axis = str(node.attrs[0])
+    u = inside(b, node.args[0], "exp")
+    if u is None or b[u].op != "logp" or b[u].attrs[0] != (axis,) or len(b[u].args) != 1:
+        return None
+    here, from_end = b.index(axis), b.node("cumsum", node.args, (axis, True))
+    following = b.node("add", [here, b.const(1)])
+    more = b.node("lt", [following, b.size(axis)])
+    rest = b.pick(from_end, {axis: b.node("select", [more, following, here])})
+    return b.node("select", [more, rest, b.const(0)])
 
 
 def _whole(b: Builder, n: int) -> bool:
@@ -216,7 +235,7 @@ RULES = (
     Rule("exp", ("exp",), "exp of a logarithm is its argument", _exp),
     Rule("expm1", ("expm1",), "expm1(-softplus(x)) = -sigmoid(x)", _expm1),
     Rule("log1p", ("log1p",), "log1p(e^u) = softplus(u); log1p(-e^u) = log(1 - e^u)", _log1p),
-    Rule("difference", ("sub",), "1 - e^u = -expm1(u); softplus(x) - x = softplus(-x); e^a - e^b", _minus),
+    Rule("difference", ("sub",), "1 - e^u = -expm1(u); softplus(x) - x = softplus(-x); e^a - e^b; 1 - Σ p", _minus),
     Rule("sum", ("add",), "1 + expm1(u) = e^u", _plus),
     Rule("balance", ("add",), "a mixture's parts balance about it", _balance),
     Rule("power of exp", ("pow",), "(e^u)^a = e^(a·u): no underflow before the power", _power),

@@ -1,0 +1,86 @@
+"""`precise=True` carries z - max z in two floats; `debug=True` says where a number that isn't finite came from."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+
+import lossdsl
+from lossdsl.accuracy.table import accuracy
+from lossdsl.api import registry
+
+INF = math.inf
+
+
+@pytest.mark.parametrize("name", ["cross_entropy", "focal"])
+def test_gradients_within_8_ulp(name: str) -> None:
+    checked = lossdsl.load(name).checked
+    plain, precise = (
+        accuracy(checked, registry(), ["torch"], ("float32",), by_hand=False, precise=p).reports[0]
+        for p in (False, True)
+    )
+    assert precise.ok, precise.misses
+    assert precise.value.part <= 1
+    assert not precise.value.reasons
+    assert plain.gradient.error > 8 >= precise.gradient.error
+
+
+def test_precise_is_an_option_of_the_module() -> None:
+    z = torch.tensor([[0.0, -41.3, -60.7]], dtype=torch.float32)
+    y = torch.tensor([0])
+    precise = lossdsl.loss("cross_entropy", precise=True, backend="torch")
+    exact = lossdsl.loss("cross_entropy", backend="torch")(z.double(), y).item()
+    assert abs(precise(z, y).item() - exact) <= 2.0**-23 * exact
+    again = pickle.loads(pickle.dumps(precise))
+    assert torch.equal(again(z, y), precise(z, y))
+    assert "--precise" in lossdsl.compile("cross_entropy", "torch", precise=True).text
+    assert "--precise" not in lossdsl.compile("cross_entropy", "torch").text
+
+
+OVERFLOWS = """
+loss boltzmann
+input energy[N, K]
+input weight[K]: fixed
+scaled = 2 * energy
+total  = sum[K](weight * exp(scaled))
+return total / (1 + total)
+"""
+
+
+def test_the_first_intermediate_that_is_not_finite(tmp_path: Path) -> None:
+    path = tmp_path / "boltzmann.loss"
+    path.write_text(OVERFLOWS)
+    loss_fn = lossdsl.loss(path, backend="torch", debug=True)
+    weight = torch.tensor([1.0, 2.0])
+    assert torch.isfinite(loss_fn(torch.zeros(3, 2), weight))
+    with pytest.raises(FloatingPointError) as error:
+        loss_fn(torch.tensor([[1.0, 2.0], [3.0, 4.0], [1.0, 70.0]]), weight)
+    text = str(error.value)
+    assert "boltzmann: the value is not finite in sample N = 2" in text
+    assert "boltzmann.loss:6: " in text
+    assert "exp(scaled)" in text
+    assert "140" in text
+
+
+def test_a_gradient_that_is_not_finite(tmp_path: Path) -> None:
+    path = tmp_path / "root.loss"
+    path.write_text("loss root\ninput x[N] in [0, inf)\ny = sqrt(x)\nreturn 3 * y\n")
+    loss_fn = lossdsl.loss(path, backend="torch", debug=True, reduction="sum")
+    x = torch.tensor([4.0, 0.0], requires_grad=True)
+    value = loss_fn(x)
+    with pytest.raises(FloatingPointError, match=r"(?s)gradient in x is not finite in sample N = 1.*root.loss:3"):
+        value.backward()
+    good = torch.tensor([4.0, 1.0], requires_grad=True)
+    loss_fn(good).backward()
+    assert good.grad is not None
+    assert good.grad.tolist() == [0.75, 1.5]
+
+
+def test_an_infinite_loss_of_the_library() -> None:
+    loss_fn = lossdsl.loss("cross_entropy", backend="torch", debug=True)
+    with pytest.raises(FloatingPointError, match=r"(?s)sample N = 1.*logits"):
+        loss_fn(torch.tensor([[1.0, 2.0], [-INF, 3.0]]), torch.tensor([0, 0]))
