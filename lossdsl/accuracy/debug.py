@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lossdsl.ir.graph import Graph, Node
+from lossdsl.ir.graph import Graph, Node, reachable
 from lossdsl.ir.interpret import Trace, trace
 from lossdsl.registry import Registry
 from lossdsl.source.text import Source, Span
@@ -119,14 +119,15 @@ def _at(graph: Graph, x: Array, sample: Mapping[str, int]) -> Array:
 
 
 def _first(graph: Graph, found: Trace, sample: Mapping[str, int], output: str) -> int:
-    """The first node that is NaN, if the output is; else the first infinite one, best of operands that aren't."""
+    """The first node that is not finite though its operands are, of those that the output's own trouble comes from."""
     parts = {n: _at(graph, x, sample) for n, x in found.values.items() if graph.nodes[n].type.kind == "real"}
-    result = parts[graph.output(output)]
-    if np.isnan(result).any():
-        return next(n for n in sorted(parts) if np.isnan(parts[n]).any())
-    infinite = [n for n in sorted(parts) if np.isinf(parts[n]).any() and graph.nodes[n].op != "const"]
-    made = [n for n in infinite if _computed(graph.nodes[n]) and all(_finite(parts, a) for a in graph.nodes[n].args)]
-    return (made or infinite)[0]
+    root = graph.output(output)
+    if np.isnan(parts[root]).any():
+        root = next(n for n in sorted(parts) if np.isnan(parts[n]).any())
+    below = [n for n in reachable(graph.nodes, [root]) if n in parts and graph.nodes[n].op != "const"]
+    bad = [n for n in below if not _finite(parts, n)]
+    made = [n for n in bad if _computed(graph.nodes[n]) and all(_finite(parts, a) for a in graph.nodes[n].args)]
+    return (made or bad)[0]
 
 
 def _computed(node: Node) -> bool:
