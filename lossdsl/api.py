@@ -267,7 +267,9 @@ def _compiled(
     return found
 
 
-def _key(source: Source, backend: str, device: str, standalone: bool, modes: Mapping[str, str], precise: bool) -> str:
+def _key(
+    source: Source, backend: str, device: str, standalone: bool, modes: Mapping[str, str], precise: bool = False
+) -> str:
     options = [str(standalone), str(precise), *(f"{k}={v}" for k, v in sorted(modes.items()))]
     return disk.key([_surroundings(registry()), source.name, source.text, backend, device, *options])
 
