@@ -7,6 +7,7 @@ Only ratios within one run mean anything: between processes torch itself moves b
     exp      `torch.exp(x, out=y)` of one of them: the unit of transcendentals
     eager    the value composed of torch operations, the gradient by autograd
     compile  `torch.compile` of that
+    matmuls  with a head: the matrix products that no gradient can do without, on the same tiles and nothing between
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ from lossdsl.registry import Registry
 from lossdsl.source.diagnostic import InternalError
 from lossdsl.source.text import Source
 
-BASELINES = ("clone", "copy", "exp", "eager", "compile")
+BASELINES = ("clone", "copy", "exp", "eager", "compile", "matmuls")
 WARM_UP = 3
 SETS = 2  # of inputs, taken by turns
 IGNORED = -100
+TILE = 240  # rows
 
 Run = Callable[[Sequence[Tensor]], object]
 
@@ -89,16 +91,20 @@ def measure(
     dtype: torch.dtype = torch.float32,
     device: str = "cpu",
     rounds: int = 30,
+    heads: Mapping[str, str] | None = None,
+    spread: float = 2.0,
 ) -> Report:
     """Time value and gradient of a loss whose axes have these sizes.
 
+    With `heads` (as `pipeline.middle` takes them) the logits are products, of this standard deviation; HeadError for a
+    loss that can't have one.
     `others` are more baselines: functions of the loss's inputs, in order, that give the mean loss. Raises BackendError
     for a backend that can't be used and WrongGradientError for one that is wrong.
     """
-    built = {name: build(source, registry, name, device=device) for name in backends}
-    whole = built.get("torch") or build(source, registry, "torch", device=device)
+    built = {name: build(source, registry, name, device=device, modes=heads) for name in backends}
+    whole = built.get("torch") or build(source, registry, "torch", device=device, modes=heads)
     checked = whole.checked
-    sets = [draw(checked, sizes, dtype, device, seed) for seed in range(SETS)]
+    sets = [_scaled(draw(checked, sizes, dtype, device, seed), whole, spread) for seed in range(SETS)]
     places = [i for i, x in enumerate(sets[0]) if x.requires_grad]
     if not places:
         raise InternalError(f"{checked.name} has no input with a gradient")
@@ -110,7 +116,10 @@ def measure(
     for name, function in (others or {}).items():
         runs[name] = _by_autograd(function, places)
     failures = _checked(runs, whole, sets[0], places, dtype, required=set(built))
-    runs |= {name: run for name, run in _floors(sets[0], places).items() if name in baselines}
+    floors = _floors(sets[0], places)
+    if whole.heads:
+        floors["matmuls"] = _products(whole)
+    runs |= {name: run for name, run in floors.items() if name in baselines}
     return Report(
         loss=checked.name,
         sizes=tuple(sizes.items()),
@@ -138,6 +147,18 @@ def draw(
     """Random tensors for a loss's inputs, within what the file says of them; those with a gradient require it."""
     generator = torch.Generator().manual_seed(seed)
     return [_drawn(i, sizes, dtype, generator).to(device).requires_grad_(_differentiable(i)) for i in checked.inputs]
+
+
+def _scaled(tensors: list[Tensor], built: Built, spread: float) -> list[Tensor]:
+    """The tensors, those of heads such that logits have this standard deviation."""
+    names = [i.name for i in built.checked.inputs]
+    for head in built.heads:
+        hidden, weight = tensors[names.index(head.hidden)], tensors[names.index(head.weight)]
+        with torch.no_grad():
+            hidden /= 2  # of what `draw` gives, which has 2
+            weight *= spread / 2 / weight.shape[-1] ** 0.5
+            tensors[names.index(head.bias)].zero_()
+    return tensors
 
 
 def _differentiable(i: Input) -> bool:
@@ -212,6 +233,27 @@ def _floors(tensors: Sequence[Tensor], places: Sequence[int]) -> dict[str, Run]:
         "copy": lambda given: [y.copy_(given[i].detach()) for y, i in zip(there, places, strict=True)],
         "exp": lambda given: torch.exp(first, out=out),
     }
+
+
+def _products(built: Built) -> Run:
+    names = [i.name for i in built.checked.inputs]
+
+    def run(tensors: Sequence[Tensor]) -> list[Tensor]:
+        kept = []
+        for head in built.heads:
+            x, w = (tensors[names.index(n)].detach() for n in (head.hidden, head.weight))
+            x = x.reshape(-1, x.shape[-1])
+            z = x.new_empty(min(TILE, len(x)), len(w))
+            dx, dw = torch.empty_like(x), torch.zeros_like(w)
+            for start in range(0, len(x), TILE):
+                part = x[start : start + TILE]
+                tile = torch.mm(part, w.t(), out=z[: len(part)])
+                torch.mm(tile, w, out=dx[start : start + TILE])
+                dw.addmm_(tile.t(), part)
+            kept += [dx, dw]
+        return kept
+
+    return run
 
 
 # --- checking and timing ----------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from textwrap import wrap
 from typing import Any
 
@@ -11,8 +12,10 @@ from lossdsl.check.types import base_axis
 from lossdsl.derive.formula import formulas, plain
 from lossdsl.ir.builder import bound_axes
 from lossdsl.ir.graph import Graph, reachable
-from lossdsl.pipeline import Middle, middle
+from lossdsl.pipeline import Middle, middle, where_from
 from lossdsl.plan.cost import count
+from lossdsl.plan.tiles.text import memory_in_words, schedule_in_words
+from lossdsl.plan.tiles.tiling import Untiled
 from lossdsl.registry import Registry
 from lossdsl.source.text import Source
 from lossdsl.syntax.ast import Claim
@@ -20,9 +23,14 @@ from lossdsl.syntax.parse import parse
 from lossdsl.syntax.printing import print_statement
 
 
-def loss_record(source: Source, registry: Registry, device: str) -> dict[str, Any]:
-    """Everything that the command shows of a loss, as plain data; DiagnosticError if the file is wrong."""
-    made = middle(source, registry)
+def loss_record(
+    source: Source, registry: Registry, device: str, heads: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Everything that the command shows of a loss, as plain data; DiagnosticError if the file is wrong.
+
+    `heads` are as `pipeline.middle` takes them among the modes; HeadError if the loss can't have one.
+    """
+    made = middle(source, registry, heads)
     backend: dict[str, str | None]
     try:
         choice = choose(registry.backends, device=device)
@@ -42,7 +50,7 @@ def loss_record(source: Source, registry: Registry, device: str) -> dict[str, An
                 "bytes": round(cost.bytes, 4),
             }
         )
-    notes = [*_batch_notes(made.checked, made.graph), *made.plan.notes]
+    notes = [*_batch_notes(made.checked, made.graph), *_tile_notes(made), *made.plan.notes]
     return {**mathematics(made, registry), "cost": programs, "notes": notes, "backend": backend}
 
 
@@ -79,6 +87,18 @@ def _claim(source: Source, claim: Claim) -> str:
     """A claim as the file spells it."""
     text = source.text[claim.span.start : claim.span.end]
     return " ".join(text.removeprefix("claim").split())
+
+
+def _tile_notes(made: Middle) -> list[str]:
+    """How the loss's matrix is avoided, or why it can't be."""
+    if made.tiling is None:
+        return []
+    if isinstance(made.tiling, Untiled):
+        return [f"the matrix is in memory whole: {where_from(made.source, made.tiling)}"]
+    notes = [
+        f"tiles, {v.name}: {schedule_in_words(made.tiling, v)}" for v in made.tiling.variants if v.name != "weight"
+    ]
+    return [memory_in_words(made.tiling), *notes]
 
 
 def _batch_notes(checked: CheckedLoss, graph: Graph) -> list[str]:

@@ -104,6 +104,8 @@ def _side(say: _Names, side: Side, forward: Mapping[str, TileKernel], kernels: T
         keywords.append(("inputs", tuple(map(say, side.inputs))))
     if side.params:
         keywords.append(("params", tuple(map(say, side.params))))
+    if side.lists:
+        keywords.append(("lists", tuple(map(say, side.lists))))
     if side.step is not None:
         keywords.append(("forward", _step(say, forward[side.value], "")))
     back = tuple((group, _step(say, k, "")) for name, group, k in kernels.backward if name == side.cotangent)

@@ -108,6 +108,15 @@ def show(source: Source, diagnostics: Sequence[Diagnostic], form: Format = "term
         click.echo(render_terminal(source, diagnostics, colour), err=True, color=colour)
 
 
+def chosen_heads(settings: Sequence[str]) -> dict[str, str]:
+    """`linear` or `NAME=linear` as given with --head, as `pipeline.middle` takes it among the modes."""
+    heads = {}
+    for setting in settings:
+        name, equals, kind = setting.partition("=")
+        heads[f"head.{name}" if equals else "head"] = kind if equals else name
+    return heads
+
+
 def chosen_modes(settings: Sequence[str]) -> dict[str, str]:
     """`PARAM=NAME` as given with --mode."""
     chosen = {}

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 import click
 
 from lossdsl.cli import FILE_IS_WRONG
-from lossdsl.cli._files import discovered, fail, read_target, show
+from lossdsl.cli._files import chosen_heads, discovered, fail, read_target, show
 
 if TYPE_CHECKING:
     from lossdsl.bench import Report
 
+SHAPES = ("N=1024,C=32000", "N=4096,C=1000", "N=65536,C=100", "N=65536,C=10", "N=32,C=10")
+HEAD_SHAPES = ("N=4096,D=512,C=32000",)
 DTYPES = ("float32", "float64", "bfloat16", "float16")
 
 
@@ -27,6 +29,10 @@ DTYPES = ("float32", "float64", "bfloat16", "float16")
 @click.option("--device", default="cpu", show_default=True)
 @click.option("--rounds", type=click.IntRange(2), default=30, show_default=True)
 @click.option("--threads", type=click.IntRange(1), help="Threads of torch and of the kernels.")
+@click.option(
+    "--head", "heads", multiple=True, metavar="linear|LOGITS=linear", help="With hidden states of D features."
+)
+@click.option("--std", "spread", default=2.0, show_default=True, help="Standard deviation of the logits of a head.")
 @click.option("--json", "out", type=click.Path(dir_okay=False, path_type=Path), help="Write the figures there, too.")
 def command(
     losses: tuple[str, ...],
@@ -37,6 +43,8 @@ def command(
     device: str,
     rounds: int,
     threads: int | None,
+    heads: tuple[str, ...],
+    spread: float,
     out: Path | None,
 ) -> None:
     """Time value and gradient of each LOSS, in one process, interleaved; wrong gradients are not timed."""
@@ -55,17 +63,19 @@ def command(
     reports = []
     for name in losses:
         source = read_target(name, registry)
-        for shape in shapes or ("N=1024,C=32000", "N=4096,C=1000", "N=65536,C=100", "N=65536,C=10", "N=32,C=10"):
+        for shape in shapes or (HEAD_SHAPES if heads else SHAPES):
             try:
                 report = bench.measure(
                     source,
                     registry,
                     _sizes(shape),
                     backends=backends or ("cpu", "torch"),
-                    baselines=baselines or bench.BASELINES[:-1],
+                    baselines=baselines or (("matmuls",) if heads else bench.BASELINES[:4]),
                     dtype=getattr(torch, dtype),
                     device=device,
                     rounds=rounds,
+                    heads=chosen_heads(heads),
+                    spread=spread,
                 )
             except DiagnosticError as error:
                 show(error.source, error.diagnostics)
@@ -91,7 +101,7 @@ def _sizes(text: str) -> dict[str, int]:
 def table(report: Report) -> str:
     """A report as lines: milliseconds, quartiles, ratios to the baselines, peak memory."""
     shape = ", ".join(f"{a} = {n}" for a, n in report.sizes)
-    against = [b for b in ("clone", "copy", "eager", "compile") if b in report.timings]
+    against = [b for b in ("clone", "copy", "eager", "compile", "matmuls") if b in report.timings]
     lines = [
         f"{report.loss}  {shape}  {report.dtype}, {report.threads} threads, {report.rounds} rounds, "
         f"{report.exps:.2f} transcendentals an element"

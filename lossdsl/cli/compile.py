@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from lossdsl.cli import FILE_IS_WRONG
-from lossdsl.cli._files import chosen_modes, discovered, fail, read_target, show
+from lossdsl.cli._files import chosen_heads, chosen_modes, discovered, fail, read_target, show
 
 
 @click.command("compile")
@@ -21,6 +21,9 @@ from lossdsl.cli._files import chosen_modes, discovered, fail, read_target, show
 @click.option("--precise", is_flag=True, help="Carry z - max z in two floats: gradients within 8 ulp.")
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; exit with 1 if OUT isn't what FILE gives.")
 @click.option("--mode", "modes", multiple=True, metavar="PARAM=NAME", help="Choose a mode param's function.")
+@click.option(
+    "--head", "heads", multiple=True, metavar="linear|LOGITS=linear", help="Take hidden states, weight and bias."
+)
 def command(
     file: str,
     out: str,
@@ -30,10 +33,12 @@ def command(
     precise: bool,
     only_check: bool,
     modes: tuple[str, ...],
+    heads: tuple[str, ...],
 ) -> None:
     """Compile FILE (a path, a loss's name, or `-`) to a readable Python module: the same bytes every time."""
     from lossdsl.artifacts.artifact import publish
     from lossdsl.backends.manager import BackendError
+    from lossdsl.check.heads import HeadError
     from lossdsl.pipeline import build
     from lossdsl.source.diagnostic import DiagnosticError
 
@@ -41,13 +46,13 @@ def command(
         fail("--check compares with a file: say which with -o OUT")
     registry = discovered()
     source = read_target(file, registry)
+    options = chosen_modes(modes) | chosen_heads(heads)
     try:
-        chosen = chosen_modes(modes)
-        built = build(source, registry, backend, device=device, modes=chosen, standalone=standalone, precise=precise)
+        built = build(source, registry, backend, device=device, modes=options, standalone=standalone, precise=precise)
     except DiagnosticError as error:
         show(error.source, error.diagnostics)
         sys.exit(FILE_IS_WRONG)
-    except BackendError as error:
+    except (BackendError, HeadError) as error:
         fail(str(error))
     show(source, built.checked.warnings)
     text = built.artifact.text

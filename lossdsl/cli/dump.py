@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lossdsl.cli import FILE_IS_WRONG
-from lossdsl.cli._files import chosen_modes, discovered, fail, read_target, show
+from lossdsl.cli._files import chosen_heads, chosen_modes, discovered, fail, read_target, show
 
 if TYPE_CHECKING:
     from lossdsl.plan.kernel import Plan
@@ -23,17 +23,24 @@ STAGES = ("ast", "typed", "graph", "joint", "plan", "kernel", "code")
 @click.option("--stage", type=click.Choice(STAGES), required=True, help="Which of the row, in order.")
 @click.option("--backend", default="torch", show_default=True, help="Whose code `--stage code` shows.")
 @click.option("--mode", "modes", multiple=True, metavar="PARAM=NAME", help="Choose a mode param's function.")
-def command(file: str, stage: str, backend: str, modes: tuple[str, ...]) -> None:
+@click.option(
+    "--head", "heads", multiple=True, metavar="linear|LOGITS=linear", help="Take hidden states, weight and bias."
+)
+def command(file: str, stage: str, backend: str, modes: tuple[str, ...], heads: tuple[str, ...]) -> None:
     """Print one stage of FILE (a path, a loss's name, or `-`): the same text every time."""
+    from lossdsl.check.heads import HeadError
     from lossdsl.source.diagnostic import DiagnosticError
 
     registry = discovered()
     source = read_target(file, registry)
     try:
-        text = ast_text(source) if stage == "ast" else stage_text(source, registry, stage, backend, chosen_modes(modes))
+        options = chosen_modes(modes) | chosen_heads(heads)
+        text = ast_text(source) if stage == "ast" else stage_text(source, registry, stage, backend, options)
     except DiagnosticError as error:
         show(error.source, error.diagnostics)
         sys.exit(FILE_IS_WRONG)
+    except HeadError as error:
+        fail(str(error))
     click.echo(text, nl=not text.endswith("\n"))
 
 
@@ -57,7 +64,11 @@ def stage_text(source: Source, registry: Registry, stage: str, backend: str, mod
     if stage in ("graph", "joint"):
         return dump(made.graph if stage == "graph" else made.joint)
     if stage == "plan":
-        return plan_text(made.plan)
+        from lossdsl.plan.tiles.text import tiling_text
+        from lossdsl.plan.tiles.tiling import Tiling
+
+        tiles = tiling_text(made.tiling) if isinstance(made.tiling, Tiling) else ""
+        return plan_text(made.plan) + tiles
     return "\n".join(print_kernel(program) for program in made.plan.programs)
 
 

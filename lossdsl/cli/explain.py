@@ -10,7 +10,7 @@ from textwrap import indent, wrap
 import click
 
 from lossdsl.cli import FILE_IS_WRONG
-from lossdsl.cli._files import discovered, fail, read_target, show
+from lossdsl.cli._files import chosen_heads, discovered, fail, read_target, show
 
 CODE = re.compile(r"[EWN]\d{4}", re.IGNORECASE)
 
@@ -19,7 +19,10 @@ CODE = re.compile(r"[EWN]\d{4}", re.IGNORECASE)
 @click.argument("what", metavar="FILE|CODE")
 @click.option("--json", "as_json", is_flag=True, help="The same as a record for programs.")
 @click.option("--device", default="cpu", show_default=True, help="For which the backend is chosen.")
-def command(what: str, as_json: bool, device: str) -> None:
+@click.option(
+    "--head", "heads", multiple=True, metavar="linear|LOGITS=linear", help="Take hidden states, weight and bias."
+)
+def command(what: str, as_json: bool, device: str, heads: tuple[str, ...]) -> None:
     """Explain a loss (a path, a name, or `-`): equation, gradient, sweeps over the data, cost, backend. Or an error
     code: what it means, an example, and what to do."""
     from lossdsl.source.diagnostic import DiagnosticError
@@ -28,15 +31,18 @@ def command(what: str, as_json: bool, device: str) -> None:
         record = code_record(what.upper())
         click.echo(json.dumps(record, indent=2, ensure_ascii=False) if as_json else code_in_words(record))
         return
+    from lossdsl.check.heads import HeadError
     from lossdsl.explain import loss_in_words, loss_record
 
     registry = discovered()
     source = read_target(what, registry)
     try:
-        record = loss_record(source, registry, device)
+        record = loss_record(source, registry, device, chosen_heads(heads))
     except DiagnosticError as error:
         show(error.source, error.diagnostics)
         sys.exit(FILE_IS_WRONG)
+    except HeadError as error:
+        fail(str(error))
     click.echo(json.dumps(record, indent=2, ensure_ascii=False) if as_json else loss_in_words(record))
 
 

@@ -132,9 +132,11 @@ def evaluate(call: Call, operands: list[Tensor]) -> tuple[Tensor, ...]:
     if traced():
         return _second_lane(call, operands)
     tiling = call.compiled.tiling
-    if tiling is not None and not call.aux and tiling.pays(call, operands):
-        tiled: tuple[Tensor, ...] = tiling.evaluate(call, operands)
-        return tiled
+    if tiling is not None:
+        tiling.check(operands)
+        if not call.aux and tiling.pays(call, operands):
+            tiled: tuple[Tensor, ...] = tiling.evaluate(call, operands)
+            return tiled
     if torch.is_grad_enabled() and call.compiled.gradients:
         for x in operands:
             if x.requires_grad:

@@ -50,6 +50,7 @@ class SideSpec:
     cotangent: str
     inputs: tuple[str, ...] = ()
     params: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()  # index operands that choose its entries
     forward: StepSpec | None = None
     back: tuple[tuple[str, StepSpec], ...] = ()  # "inputs" or "params", step
 

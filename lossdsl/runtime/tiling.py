@@ -22,6 +22,8 @@ from lossdsl.runtime.signature import KernelFunction, Signature
 from lossdsl.runtime.tilespec import GiveSpec, StepSpec, TilingSpec, VariantSpec
 
 ALIGNED = 16
+ENOUGH = 256  # rows for which adding to a factor's cotangent costs little beside them
+LARGE = 8 << 20  # bytes of a tile, for matrices with few columns
 SMALL = 4096  # entries of a matrix up to which the kernels of the whole are quicker
 
 
@@ -43,7 +45,10 @@ class Tiling:
         self.inputs = len(signature.inputs)
         self.axes = {s.name: s.axes for s in signature.inputs}
         self.axes |= {"@rows": signature.batch, "@weight": signature.batch}
-        self.columns = {a for m in spec.matrices for a in m.columns}
+        right = [x for m in spec.matrices for x in m.right.lists]
+        self.lists = [
+            (name, self.operands.index(name)) for name in dict.fromkeys(right)
+        ]
 
     # --- what a call needs ------------------------------------------------------------
 
@@ -92,6 +97,7 @@ class Tiling:
                 f"row of the matrix: the least that works is {row}"
             )
         count = memory // row
+        count = min(count, max(ENOUGH, LARGE // row))
         if count > ALIGNED:  # whole blocks of a matrix product, with room for its own
             count = count * 15 // 16 // ALIGNED * ALIGNED
         return count
@@ -110,6 +116,17 @@ class Tiling:
             if name in own and wanted & most <= own[name]:
                 return self.variants[name]
         return None
+
+    def check(self, operands: Sequence[Tensor]) -> None:
+        """Raise ValueError for a list of columns in which one is twice."""
+        for name, at in self.lists:
+            values, counts = torch.unique(operands[at], return_counts=True)
+            if len(values) < operands[at].numel():
+                value = values[counts > 1][0].item()
+                raise ValueError(
+                    f"{self.signature.name}: {name} holds {value} more than once, but "
+                    f"what it chooses is counted once: pass {name}.unique()"
+                )
 
     # --- running ----------------------------------------------------------------------
 

@@ -9,9 +9,11 @@ from textwrap import dedent
 import pytest
 import torch
 
+import lossdsl
+
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 [FIRST] = re.findall(r"^```\n(loss .*?)^```", README, re.DOTALL | re.MULTILINE)
-[TRAINING] = re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+[TRAINING, HEAD] = re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
 
 
 @pytest.fixture
@@ -60,6 +62,12 @@ def test_training_with_it(here):
     (torch.nn.functional.cross_entropy(z, target, reduction="none") - 0.3 * entropy).mean().backward()
     assert torch.allclose(logits.grad.double(), z.grad, rtol=1e-5, atol=1e-7)
     assert "beta=0.3" in repr(loss_fn)
+    exec(HEAD, scope)
+    hidden, weight, loss_fn = scope["hidden"], scope["weight"], scope["loss_fn"]
+    plain = lossdsl.loss("confidence_penalty.loss")
+    wanted = torch.autograd.grad(plain(hidden @ weight.t(), target), (hidden, weight))
+    assert torch.allclose(hidden.grad, wanted[0], rtol=1e-5, atol=1e-7)
+    assert torch.allclose(weight.grad, wanted[1], rtol=1e-5, atol=1e-7)
 
 
 def test_what_came_out(run, here):

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 import lossdsl
-from tests.heads.compare import BOUND, LOOSE, off, own, pairwise
+from tests.heads.compare import BOUND, LOOSE, headed, off, own, pairwise
+from tests.losses import ROOT, STANDARD
 
 
 @pytest.mark.parametrize("path", pairwise(14), ids=lambda p: p.stem)
@@ -80,3 +81,31 @@ def test_a_sample_out_of_range() -> None:
     loss = lossdsl.loss("partial_fc", backend="torch")
     with pytest.raises(IndexError, match=r"sampled\[1\] = 30, but w has 30 classes"):
         loss(torch.randn(2, 4), torch.randn(30, 4), torch.tensor([0, 1]), torch.tensor([0, 30]))
+
+
+def test_a_sample_with_repeats() -> None:
+    loss = lossdsl.loss("partial_fc", backend="torch")
+    with pytest.raises(ValueError, match=r"sampled holds 5 more than once.*pass sampled.unique\(\)"):
+        loss(torch.randn(2, 4), torch.randn(30, 4), torch.tensor([0, 5]), torch.tensor([0, 5, 7, 5]))
+
+
+@pytest.mark.parametrize("name", ["clip_loss", "supcon", "triplet_batch_hard", "partial_fc"])
+def test_fused_kernels_on_tiles(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LOSSDSL_DISABLE", raising=False)
+    if "cpu" not in lossdsl.backends():
+        pytest.skip("the C++ backend is not installed")
+    path = ROOT / f"plugins/lossdsl-metric/lossdsl_metric_losses/{name}.loss"
+    case = own(path, backend="cpu")
+    assert case is not None
+    assert max(case.differences("mean", learnt=True)) <= BOUND
+
+
+@pytest.mark.parametrize("name", ["focal", "symmetric_cross_entropy"])
+def test_fused_kernels_with_a_head(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LOSSDSL_DISABLE", raising=False)
+    if "cpu" not in lossdsl.backends():
+        pytest.skip("the C++ backend is not installed")
+    case = headed(STANDARD / f"{name}.loss", backend="cpu")
+    assert case is not None
+    for reduction in ("mean", "none"):
+        assert max(case.differences(reduction)) <= BOUND

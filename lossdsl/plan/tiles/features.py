@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from lossdsl.check.types import Type, base_axis
@@ -29,6 +29,7 @@ class Side:
     cotangent: str
     inputs: tuple[str, ...]
     params: tuple[str, ...]
+    lists: tuple[str, ...]  # index inputs that choose its entries: none may be there twice
     back: tuple[tuple[str, Step], ...]  # ("inputs" or "params", …)
 
 
@@ -97,7 +98,7 @@ def _side(graph: Graph, n: int, name: str, axes: tuple[str, ...], registry: Regi
     own = _own_leaf(graph, n)
     if own is not None:
         leaf, order = own
-        return Side(leaf.name, order, None, f"@d.{name}", inputs, (), ())
+        return Side(leaf.name, order, None, f"@d.{name}", inputs, (), (), ())
     order = (*axes, *(a for a in graph.axes if a not in axes))
     whole = replace(graph, axes=order, outputs=((f"@{name}", n),), batch=())
     step = _whole(whole, {f"@{name}": axes})
@@ -105,7 +106,18 @@ def _side(graph: Graph, n: int, name: str, axes: tuple[str, ...], registry: Regi
     for group, wanted in (("inputs", inputs), ("params", params)):
         if wanted:
             back.append((group, _back(whole, n, f"@d.{name}", axes, wanted, registry)))
-    return Side(f"@{name}", axes, step, f"@d.{name}", inputs, params, tuple(back))
+    return Side(f"@{name}", axes, step, f"@d.{name}", inputs, params, _lists(graph, needed, axes), tuple(back))
+
+
+def _lists(graph: Graph, needed: Sequence[Node], axes: tuple[str, ...]) -> tuple[str, ...]:
+    """Index inputs along the side's own axes by which something is read."""
+    found = []
+    for node in needed:
+        for i in node.args[1:] if node.op == "pick" else ():
+            index = graph.nodes[i]
+            if index.op == "leaf" and index.type.axes and index.type.axes <= set(axes):
+                found.append(str(index.attrs[0]))
+    return tuple(dict.fromkeys(found))
 
 
 def _own_leaf(graph: Graph, n: int) -> tuple[Leaf, tuple[str, ...]] | None:

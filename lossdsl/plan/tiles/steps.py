@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from lossdsl.check.types import Type
 from lossdsl.ir.builder import Builder
@@ -137,7 +138,8 @@ class _Assembly:
             w = self.sweep(k)
             args = [self.in_tile(w, a, k) for a in node.args]
             how = "sum" if node.op == "scatter" or node.attrs[0] == "count" else str(node.attrs[0])
-            w.gives.append((Give(name, axes, how), self.again(w, node, args, tile=True)))
+            merged = self.log_sum(w, node, args) if how == "logsumexp" else self.again(w, node, args, tile=True)
+            w.gives.append((Give(name, axes, how), merged))
         elif known.kinds[n] == "inline" and known.reads_wide(n):
             self.give(known.levels[n], n, name, axes, "rows")
         else:
@@ -145,6 +147,19 @@ class _Assembly:
             w = self.whole(k)
             w.gives.append((Give(name, axes, "whole"), self.in_whole(w, n, k)))
         return name
+
+    def log_sum(self, w: _Writer, node: Node, args: list[int]) -> int:
+        """The log-sum-exp of a tile's rows by its maximum, found first: a running one would be an array of maxima that
+        are looked at, and sums that are rescaled, at every entry."""
+        b, over = w.b, tuple(map(self.renamed, node.attrs[1]))  # type: ignore[arg-type]
+        kept, wide = self.retyped(node.type), b.type(args[0])
+        wide = Type(wide.axes | (b.type(args[1]).axes if len(args) == 2 else frozenset()), "real", FINITE)
+        top = b.raw("reduce", args, ("max", over), kept)
+        none = b.raw("eq", (top, b.const(-inf)), (), replace(kept, kind="bool"))
+        safe = b.raw("select", (none, b.const(0), top), (), kept)
+        powers = b.raw("exp", (b.raw("sub", (args[0], safe), (), wide),), (), wide)
+        total = b.raw("reduce", (powers, *args[1:]), ("sum", over), kept)
+        return b.raw("add", (safe, b.raw("log", (total,), (), kept)), (), kept)
 
     # --- building -----------------------------------------------------------------------------------------------------
 
