@@ -9,7 +9,7 @@ import torch
 
 import lossdsl
 from tests.heads.compare import BOUND, LOOSE, headed, off, own, pairwise
-from tests.losses import ROOT, STANDARD
+from tests.losses import FULL, ROOT, STANDARD
 
 
 @pytest.mark.parametrize("path", pairwise(14), ids=lambda p: p.stem)
@@ -89,7 +89,7 @@ def test_a_sample_with_repeats() -> None:
         loss(torch.randn(2, 4), torch.randn(30, 4), torch.tensor([0, 5]), torch.tensor([0, 5, 7, 5]))
 
 
-@pytest.mark.parametrize("name", ["clip_loss", "supcon", "triplet_batch_hard", "partial_fc"])
+@pytest.mark.parametrize("name", ["clip_loss", *(["supcon", "triplet_batch_hard", "partial_fc"] if FULL else [])])
 def test_fused_kernels_on_tiles(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LOSSDSL_DISABLE", raising=False)
     if "cpu" not in lossdsl.backends():
@@ -100,7 +100,7 @@ def test_fused_kernels_on_tiles(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     assert max(case.differences("mean", learnt=True)) <= BOUND
 
 
-@pytest.mark.parametrize("name", ["focal", "symmetric_cross_entropy"])
+@pytest.mark.parametrize("name", ["focal", *(["symmetric_cross_entropy", "brier"] if FULL else [])])
 def test_fused_kernels_with_a_head(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LOSSDSL_DISABLE", raising=False)
     if "cpu" not in lossdsl.backends():
