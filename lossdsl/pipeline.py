@@ -8,7 +8,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from importlib.metadata import PackageNotFoundError, version
 
@@ -28,6 +29,7 @@ from lossdsl.check.typed import CheckedLoss
 from lossdsl.derive.derive import derive
 from lossdsl.derive.errors import NotDifferentiableError
 from lossdsl.ir.graph import Graph, JointGraph
+from lossdsl.ir.limits import TooLargeError
 from lossdsl.ir.lower import lower
 from lossdsl.plan.kernel import Plan
 from lossdsl.plan.plan import REDUCED, plan, with_reduced
@@ -94,14 +96,13 @@ def middle(source: Source, registry: Registry, modes: Mapping[str, str] | None =
     chosen, asked = split_heads(modes or {})
     first = front(source, registry, chosen)
     checked, heads = with_heads(first.checked, asked) if asked else (first.checked, ())
-    graph = lower(checked, registry)
-    try:
+    with _bounded(first):
+        graph = lower(checked, registry)
         joint = derive(graph, registry)
         by_inputs = derive(_constant_params(graph), registry)
-    except NotDifferentiableError as error:
-        raise _not_differentiable(first, error) from None
-    found = _cut(first.checked, graph, heads, registry)
-    tiling = None if found is None else tile(found, registry)
+        planned = plan(joint, registry, precise=precise)
+        found = _cut(first.checked, graph, heads, registry)
+        tiling = None if found is None else tile(found, registry)
     if heads and isinstance(tiling, Untiled):
         raise HeadError(f"{checked.name} can't have a head: {where_from(source, tiling)}")
     return Middle(
@@ -111,7 +112,7 @@ def middle(source: Source, registry: Registry, modes: Mapping[str, str] | None =
         graph=graph,
         joint=joint,
         by_inputs=by_inputs,
-        plan=plan(joint, registry, precise=precise),
+        plan=planned,
         tiling=tiling,
         heads=heads,
         precise=precise,
@@ -160,9 +161,10 @@ def build(
     """
     made = middle(source, registry, modes, precise)
     tiled = None
-    if isinstance(made.tiling, Tiling) and not precise:  # tiles have plain softmaxes
-        tiled = made.tiling, tile_kernels(made.checked.name, made.tiling, registry)
-    choice, kernels, emitted = _emit(made, registry, backend, device, () if tiled is None else tiled[1].all)
+    with _bounded(made):
+        if isinstance(made.tiling, Tiling) and not precise:  # tiles have plain softmaxes
+            tiled = made.tiling, tile_kernels(made.checked.name, made.tiling, registry)
+        choice, kernels, emitted = _emit(made, registry, backend, device, () if tiled is None else tiled[1].all)
     tiles = None if tiled is None else Tiles(*tiled, fused=choice.spec.one_visit)
     checked = made.checked
     origin = Origin(
@@ -239,11 +241,21 @@ def _planned(
     return None
 
 
-def _not_differentiable(first: Front, error: NotDifferentiableError) -> DiagnosticError:
-    span = error.origin or first.lossdef.name_span
-    label = Label(span, "no gradient is known here")
-    fix = "write detach(…) around it if no gradient is meant to flow"
-    return DiagnosticError(first.source, [Diagnostic("E0802", str(error), (label,), fix)])
+@contextmanager
+def _bounded(first: Front) -> Iterator[None]:
+    """What a stage can't do, or only beyond its bounds, as a Diagnostic."""
+    try:
+        yield
+    except NotDifferentiableError as error:
+        span = error.origin or first.lossdef.name_span
+        label = Label(span, "no gradient is known here")
+        fix = "write detach(…) around it if no gradient is meant to flow"
+        raise DiagnosticError(first.source, [Diagnostic("E0802", str(error), (label,), fix)]) from None
+    except (TooLargeError, RecursionError) as error:
+        message = str(error) if isinstance(error, TooLargeError) else "the loss is nested too deep"
+        label = Label(first.lossdef.name_span, "this loss is too large to compile")
+        fix = "say it with a reduction over an axis, or split the file"
+        raise DiagnosticError(first.source, [Diagnostic("E0801", message, (label,), fix)]) from None
 
 
 # --- the backend ------------------------------------------------------------------------------------------------------

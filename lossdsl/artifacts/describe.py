@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from lossdsl.artifacts.identifiers import arguments
 from lossdsl.artifacts.literals import Apply, Literal, Name
@@ -243,6 +244,7 @@ def counted(graph: Graph) -> bool:
     if "weight" not in outputs:
         return False
 
+    @cache
     def presence(n: int) -> bool:
         node = graph.nodes[n]
         if node.op in ("and", "or", "not"):

@@ -126,7 +126,13 @@ def _kinds(cx: Context, scope: Scope, callee: ast.LossDef, actual: list[Actual])
             good = accepts("real" if wanted == "prob" else wanted, kind)
         if not good:
             message = f"`{a.name}` of `{callee.name}` is {_spell(a.kind)}, but {cx.text(scope, a.span)} is {kind}"
-            cx.error(scope, "E0401", message, a.span, f"of kind {kind}")
+            fix = ""
+            others: tuple[Label, ...] = ()
+            declared = cx.inputs.get(str(a.term.attrs[0])) if a.term.op == "leaf" else None
+            if declared is not None:
+                others = (Label(declared.span, "declared here"),)
+                fix = f"declare `{declared.name}` as `: {_spell(a.kind)}`"
+            cx.error(scope, "E0401", message, a.span, f"of kind {kind}", fix, *others)
             ok = False
     return ok
 

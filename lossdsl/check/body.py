@@ -106,6 +106,9 @@ def outermost(cx: Context, scope: Scope, loss: ast.LossDef) -> Outermost:
             message = f"`{word}` stands in the mean that the caller may replace"
             text = cx.text(scope, result.value.span, "e").strip("`")
             fix = f"write `return mean[{rows}]({text} {word} …)`"
+            call = result.value
+            if isinstance(call, ast.Call) and {m.axis.name for m in call.axes} & set(scope.rows):
+                fix = f"write it inside the brackets: `return {call.function}[…](… {word} …)`"
             cx.error(scope, "E0308", message, part.span, f"`{word}` behind `return`", fix)
     value = result.value
     if isinstance(value, ast.Pipe):

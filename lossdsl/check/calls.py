@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lossdsl.check.arguments import no_bracket, plain_arguments
-from lossdsl.check.axes import resolve
+from lossdsl.check.axes import non_batch, resolve
 from lossdsl.check.conditions import extent
 from lossdsl.check.context import Context, Scope
 from lossdsl.check.defs import call_def
@@ -63,8 +63,10 @@ def _extremum(cx: Context, scope: Scope, expr: ast.Call) -> Term:
     name = expr.function
     if len(expr.args) == 1:
         message = f"`{name}` of one value needs its axis"
-        fix = f"write `{name}[C](x)` over an axis, `{name}(a, b)` entry by entry"
-        cx.expr(cx, scope, expr.args[0].value)
+        given = cx.expr(cx, scope, expr.args[0].value)
+        axes = non_batch(scope, [given]) or sorted(given.type.axes)
+        axis = cx.shown.get(axes[-1], axes[-1]) if axes else "C"
+        fix = f"write `{name}[{axis}](x)` over an axis, `{name}(a, b)` entry by entry"
         return cx.error(scope, "E0302", message, expr.function_span, "over which axis?", fix)
     terms = plain_arguments(cx, scope, expr, max(2, len(expr.args)), f"{name}(a, b)")
     if terms is None:
@@ -94,7 +96,10 @@ def _primitive(cx: Context, scope: Scope, expr: ast.Call) -> Term:
 def _size(cx: Context, scope: Scope, expr: ast.Call) -> Term:
     argument = expr.args[0].value if len(expr.args) == 1 else None
     if not isinstance(argument, ast.AxisRef) or expr.axes:
-        return cx.error(scope, "E0404", "`size` takes the name of an axis", expr.span, "", "write `size(C)`")
+        of = cx.expr(cx, scope, argument) if argument is not None and not isinstance(argument, ast.AxisRef) else POISON
+        known = sorted(of.type.axes, key=cx.axis_order)
+        fix = f"write `size({cx.shown.get(known[-1], known[-1]) if known else 'C'})`"
+        return cx.error(scope, "E0404", "`size` takes the name of an axis", expr.span, "", fix)
     axes = resolve(cx, scope, argument.name, argument.span)
     if axes is None:
         return POISON

@@ -115,6 +115,8 @@ def _check_modes(cx: Context, scope: Scope, loss: LossDef) -> None:
             if mode not in known:
                 near = closest(mode, known)
                 fix = f"did you mean `{near}`?" if near else f"define it: `def {mode}(x) = …`"
+                if param.name == "reduction":
+                    fix = "leave this param out: every call takes `reduction=`"
                 cx.missing.add(mode)
                 cx.error(scope, "E0406", f"the mode `{mode}` of `{param.name}` names no function", param.span, "", fix)
 

@@ -72,12 +72,15 @@ def _core(term: Term) -> Term:
 
 
 def _exact(term: Term) -> bool:
-    core = _core(term)
-    name = str(core.attrs[0]) if core.op == "reduce" else core.op
-    if name in _EXACT:
-        return True
-    if core.op in ("mul", "add", "sub", "select", "div", "maximum", "minimum", "clip", "pow", "reduce"):
-        return any(_exact(a) for a in core.args if a.op not in ("const", "index", "size"))
+    stack, seen = [term], {id(term)}
+    while stack:
+        core = _core(stack.pop())
+        name = str(core.attrs[0]) if core.op == "reduce" else core.op
+        if name in _EXACT:
+            return True
+        if core.op in ("mul", "add", "sub", "select", "div", "maximum", "minimum", "clip", "pow", "reduce"):
+            stack += [a for a in core.args if a.op not in ("const", "index", "size") and id(a) not in seen]
+            seen.update(id(a) for a in core.args)
     return False
 
 

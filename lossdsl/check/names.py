@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from lossdsl.check.axes import visible
 from lossdsl.check.context import Context, Scope
-from lossdsl.check.habits import FUNCTIONS, VALUES
 from lossdsl.check.prelude import prelude
 from lossdsl.check.typed import Term
 from lossdsl.packs.lookup import absent
@@ -14,6 +13,7 @@ from lossdsl.source.diagnostic import Label
 from lossdsl.source.suggest import closest
 from lossdsl.source.text import Span
 from lossdsl.syntax import ast
+from lossdsl.syntax.foreign import FUNCTIONS, VALUES
 
 SPECIAL = (
     "size",
@@ -75,7 +75,7 @@ def unknown_value(cx: Context, scope: Scope, expr: ast.Name) -> Term:
     axis = next((a for a in visible(scope) if a == name.upper() or a == name.capitalize()), None)
     fix = f"declare it: `input {name}[N]` or `param {name} = 1`"
     if axis is not None:
-        fix = f"axes start with a capital: `{axis}`"
+        fix = f"axes start with a capital: `{axis}` is its index, `size({axis})` its length"
     elif near is not None:
         fix = f"did you mean `{near}`?"
     return cx.error(scope, "E0201", f"`{name}` is not known", expr.span, "no value has this name", fix)

@@ -51,6 +51,8 @@ def need(cx: Context, scope: Scope, wanted: str, term: Term, span: Span, user: s
         fix = (
             f"write a comparison: `{what.strip('`')} > 0`" if what != "this" else "write a comparison, such as `x > 0`"
         )
+        if scope.site is None and kind == "real" and term.op == "leaf" and str(term.attrs[0]) in cx.inputs:
+            fix = f"declare `{term.attrs[0]}` as `: bool`, or w{fix[1:]}"
     elif wanted == "int":
         fix = "`floor` or `round` makes a whole number"
     message = f"{user} takes {'a condition' if wanted == 'bool' else wanted}, but {what} is {kind}"

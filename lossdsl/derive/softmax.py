@@ -90,23 +90,30 @@ def _dense(b: Builder, n: int, c: int, axes: tuple[str, ...], mask: int | None, 
     return b.node("sub", [c, share])
 
 
-def _without_factor(b: Builder, c: int, p: int) -> int | None:
-    """w, if c is w·p."""
+def _without_factor(b: Builder, c: int, p: int, known: dict[int, int | None] | None = None) -> int | None:
+    """w, if c is w·p; `known` are those found for this p."""
+    if c <= p:  # arguments come before what is made of them
+        return b.const(1) if c == p else None
+    known = {} if known is None else known
+    if c not in known:
+        known[c] = _quotient(b, c, p, known)
+    return known[c]
+
+
+def _quotient(b: Builder, c: int, p: int, known: dict[int, int | None]) -> int | None:
     node = b[c]
-    if c == p:
-        return b.const(1)
     if node.op == "neg":
-        w = _without_factor(b, node.args[0], p)
+        w = _without_factor(b, node.args[0], p, known)
         return None if w is None else b.node("neg", [w])
     if node.op == "mul":
         for x, y in (node.args, node.args[::-1]):
-            w = _without_factor(b, x, p)
+            w = _without_factor(b, x, p, known)
             if w is not None:
                 return b.node("mul", [w, y])
     if node.op == "div":
-        w = _without_factor(b, node.args[0], p)
+        w = _without_factor(b, node.args[0], p, known)
         return None if w is None else b.node("div", [w, node.args[1]])
     if node.op in ("add", "sub"):
-        w, v = (_without_factor(b, a, p) for a in node.args)
+        w, v = (_without_factor(b, a, p, known) for a in node.args)
         return None if w is None or v is None else b.node(node.op, [w, v])
     return None

@@ -12,6 +12,7 @@ from math import inf
 
 from lossdsl.check.types import Type, base_axis
 from lossdsl.ir.graph import Attr, Graph, Leaf, Node, Scalar
+from lossdsl.ir.limits import MOST_DERIVED, TooLargeError
 from lossdsl.ir.namespace import Namespace, Ref
 from lossdsl.ir.typing import infer
 from lossdsl.registry import Registry
@@ -56,6 +57,7 @@ class Builder:
         self._ids: dict[tuple[str, tuple[int, ...], tuple[Attr, ...], bool], int] = {}
         self._picks: dict[tuple[int, tuple[tuple[str, int], ...]], int] = {}
         self._from: Span | None = None
+        self.logs: dict[int, int | None] = {}  # what `rules/match.as_log` has found
 
     # --- nodes -----------------------------------------------------------------------------------------------------
 
@@ -78,6 +80,8 @@ class Builder:
         if found is None:
             typed = type or infer(self, op, tuple(args), attrs)
             self._ids[key] = found = len(self.nodes)
+            if found >= MOST_DERIVED:
+                raise TooLargeError(f"the loss with its derivatives needs more than {MOST_DERIVED} operations")
             self.nodes.append(Node(op, tuple(args), attrs, typed, self._from))
             self._note_axes(typed.axes)
         return found

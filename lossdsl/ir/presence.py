@@ -40,11 +40,16 @@ def conjunction(b: Builder, factors: Iterable[int]) -> int | None:
 
 def factors_of(b: Builder, node: int) -> Factors:
     """A condition as factors: a conjunction is its parts, `true` none."""
-    if b.value(node) is True:
-        return PRESENT
-    if b[node].op == "and":
-        return frozenset().union(*(factors_of(b, a) for a in b[node].args))
-    return frozenset({node})
+    found: set[int] = set()
+    stack, seen = [node], {node}
+    while stack:
+        n = stack.pop()
+        if b[n].op == "and":
+            stack += [a for a in b[n].args if a not in seen]
+            seen.update(b[n].args)
+        elif b.value(n) is not True:
+            found.add(n)
+    return frozenset(found)
 
 
 def split(b: Builder, factors: Factors, axes: Iterable[str]) -> tuple[Factors, Factors]:

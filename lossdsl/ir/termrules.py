@@ -11,10 +11,9 @@ from lossdsl.check.types import base_axis
 from lossdsl.ir.bounds import within
 from lossdsl.ir.builder import Builder
 from lossdsl.ir.inputs import Lowered, State, computed_default, read_leaf, where
+from lossdsl.ir.limits import MOST_NODES
 from lossdsl.ir.presence import PRESENT, Factors, conjunction, factors_of, met, split
 from lossdsl.source.diagnostic import InternalError
-
-MOST_NODES = 10_000
 
 
 def lower_term(state: State, root: Term) -> Lowered:

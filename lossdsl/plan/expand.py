@@ -45,6 +45,9 @@ def expand(graph: Graph, registry: Registry, precise: bool = False) -> tuple[Gra
     return replace(table.builder.graph(outputs), leaves=tuple(table.leaves.values())), names
 
 
+_FACTORS = 16  # of a product that is looked at for a matrix product
+
+
 class _Table:
     """The expanded nodes of a graph; `ids` maps the graph's own to them."""
 
@@ -58,6 +61,7 @@ class _Table:
             self.builder.leaf(leaf)
         self.ids: dict[int, int] = {}
         self.names: dict[int, str] = {}
+        self.picks: dict[tuple[int, tuple[tuple[str, int], ...]], int] = {}
         # What log-sum-exps run over: their arguments and axes.
         self.summed = {(n.args, n.attrs[0]) for n in graph.nodes if n.op == "logp"}
         self.summed |= {(n.args, n.attrs[1]) for n in graph.nodes if n.op == "reduce" and n.attrs[0] == "logsumexp"}
@@ -399,10 +403,16 @@ class _Table:
 
     def pick(self, e: int, pairs: dict[str, int]) -> int:
         """e with axes' indices replaced, taken through pointwise operations to leaves and reductions."""
-        node = self.builder.nodes[e]
-        live = {a: i for a, i in pairs.items() if a in node.type.axes and not self._is_index(i, a)}
+        live = {a: i for a, i in pairs.items() if a in self.type(e).axes and not self._is_index(i, a)}
         if not live:
             return e
+        key = (e, tuple(sorted(live.items())))
+        if key not in self.picks:
+            self.picks[key] = self._picked(e, live)
+        return self.picks[key]
+
+    def _picked(self, e: int, live: dict[str, int]) -> int:
+        node = self.builder.nodes[e]
         if node.op == "index":
             return live[str(node.attrs[0])]
         if node.op in self.builder.registry.primitives:
@@ -439,10 +449,13 @@ class _Table:
         return self.builder.raw("contract", (a, b), (axes,), Type((x | y) - over, "real"))
 
     def _factors(self, n: int) -> list[int]:
-        node = self.builder.nodes[n]
-        if node.op in ("mul", "mulz"):
-            return [f for a in node.args for f in self._factors(a)]
-        return [n]
+        found = [n]
+        while len(found) < _FACTORS:
+            at = next((i for i, f in enumerate(found) if self.builder.nodes[f].op in ("mul", "mulz")), None)
+            if at is None:
+                break
+            found[at : at + 1] = self.builder.nodes[found[at]].args
+        return found
 
     def _multiplied(self, factors: Sequence[int]) -> int:
         total = factors[0]

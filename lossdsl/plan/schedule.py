@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from lossdsl.ir.graph import Graph, Node, reachable
+from lossdsl.ir.limits import MOST_STATEMENTS, TooLargeError
 from lossdsl.plan.guards import Output, hoist, reduced_axes
 from lossdsl.plan.kernel import (
     Buffer,
@@ -140,6 +141,7 @@ class _State:
         self.outer = outer
         self.taken = taken
         self.counts: dict[str, int] = {}  # the last number given to a name
+        self.written = 0  # statements
         self.hints = hints
         self.scopes = [_Scope(None)]
         self.saved: dict[int, str] = {}  # results that a later visit to the rows reads again, and their buffers
@@ -199,6 +201,9 @@ class _State:
             stack.pop()
             statement = self._statement(m, node, prefix)
             self.scopes[scope].body.append(statement)
+            self.written += 1
+            if self.written > MOST_STATEMENTS:
+                raise TooLargeError(f"a program of this loss needs more than {MOST_STATEMENTS} statements")
             if m not in self.scopes[scope].values:
                 self.scopes[scope].values[m] = _result(statement)
         found = self._known(n, depth)

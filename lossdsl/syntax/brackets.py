@@ -33,7 +33,7 @@ def callee(base: ast.Expr | Bracketed) -> tuple[ast.Name, tuple[ast.AxisMap, ...
         fix = (
             "put `*` between two factors"
             if not isinstance(front, ast.AxisRef)
-            else "a function starts with a small letter"
+            else f"a function starts with a small letter: `{front.name.lower()}`"
         )
         raise Mistake("E0124", "only a function's name can be called", front.span, "this isn't a function's name", fix)
     return front, tuple(_axis_map(e) for e in entries)
@@ -76,4 +76,6 @@ def _not_an_index(node: Bracketed) -> Mistake:
     if any(isinstance(e, ast.AxisMap) for e in node.entries):
         return Mistake("E0122", "`C = K` binds an axis in the call of a loss", node.span, "nothing is called here")
     fix = "say which axis takes which index: `x[A -> i, B -> j]`"
+    if isinstance(node.entries[0], ast.AxisRef) and isinstance(node.entries[-1], ast.Name):
+        fix = f"name only what is replaced: `…[{node.entries[-1].name}]`; the other axes stay"
     return Mistake("E0122", "one index stands in brackets, or one `A -> i` for each axis", node.span, "here", fix)

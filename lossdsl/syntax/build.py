@@ -26,6 +26,17 @@ _CONSTANTS = {
 }
 
 
+_DRAWS = {"gauss": "normal", "gaussian": "normal", "randn": "normal", "rand": "uniform"}
+_REAL = "leave it out: a tensor is of real numbers unless something else is said"
+_WHOLE = "write `index C` for class indices along C, `label` for names of groups, `int` for other whole numbers"
+_TYPES = {
+    **dict.fromkeys(("float", "double", "half", "tensor", "float32", "float64", "number", "floattensor"), _REAL),
+    **dict.fromkeys(("long", "int64", "int32", "integer", "longtensor", "class", "target", "idx", "indices"), _WHOLE),
+    **dict.fromkeys(("boolean", "mask", "booltensor"), "write `bool`"),
+    **dict.fromkeys(("probs", "probability", "distribution", "simplex"), "write `prob C`, with the axis of its sum"),
+}
+
+
 def _kind(words: list[Token]) -> tuple[ast.Kind | None, bool]:
     """`prob C fixed` into its kind and whether it is fixed."""
     fixed = str(words[-1]) == "fixed"
@@ -34,8 +45,8 @@ def _kind(words: list[Token]) -> tuple[ast.Kind | None, bool]:
         return None, fixed
     name, span = str(rest[0]), span_of(rest[0])
     if name not in KINDS:
-        near = closest(name, KINDS) or {"float": "real", "long": "int", "boolean": "bool", "class": "index"}.get(name)
-        fix = f"did you mean `{near}`?" if near else ""
+        near = closest(name, KINDS)
+        fix = _TYPES.get(name.lower(), f"did you mean `{near}`?" if near else "")
         message = f"`{name}` is not a kind: the kinds are real, prob A, bool, int, index A, label"
         raise Mistake("E0123", message, span, "not a kind", fix)
     listed = name == "index" and len(rest) > 1 and str(rest[1]) == "list"
@@ -183,8 +194,8 @@ class Builder(Transformer[Token, Any]):
 
     def default_draw(self, name: Token) -> Token:
         if str(name) not in DRAWS:
-            near = closest(str(name), DRAWS) or {"gauss": "normal", "randn": "normal", "rand": "uniform"}.get(str(name))
-            fix = f"did you mean `{near}`?" if near else ""
+            near = closest(str(name), DRAWS) or _DRAWS.get(str(name))
+            fix = f"did you mean `{near}`?" if near else "write `~ normal`, or let the caller pass the draw"
             message = f"`{name}` is not a distribution: there are gumbel, uniform and normal"
             raise Mistake("E0123", message, span_of(name), "not a distribution", fix)
         return name

@@ -11,11 +11,13 @@ from itertools import islice
 
 from lossdsl.source.diagnostic import Diagnostic, Label
 from lossdsl.source.text import Source, Span
+from lossdsl.syntax.foreign import FUNCTIONS
 from lossdsl.syntax.habits import AT, ENDS, NEVER
 from lossdsl.syntax.lines import Line, starts_statement
 from lossdsl.syntax.odd import is_odd, odd_character
 
 _TEXTS = re.compile(r'"""[\s\S]*?(?:"""|\Z)|"[^"\n]*"?|#[^\n]*')
+_FIRST_AXES = re.compile(r"^input\s+\w+\s*\[(?:[^\]\n]*,)?\s*(?P<axis>[A-Z]\w*)\s*\]", re.MULTILINE)
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
 _SHOWN = 20  # findings in one statement
 _BEFORE = 500  # characters before the place that are looked at
@@ -26,7 +28,7 @@ def explain_line(source: Source, line: Line, rule: str, at: int) -> list[Diagnos
     start = line.span.start
     code = source.text[start : line.span.end]
     masked = _TEXTS.sub(lambda m: re.sub(r"[^\n]", '"', m.group()), code)
-    found = _never(masked, start)
+    found = _never(masked, start, _axis(source.text))
     if found:
         return found
     bracket = _swallowed(source, line, at) or _brackets(source, line)
@@ -35,7 +37,13 @@ def explain_line(source: Source, line: Line, rule: str, at: int) -> list[Diagnos
     return [_at(code, masked, rule, min(max(at - start, 0), len(code)), start)]
 
 
-def _never(masked: str, start: int) -> list[Diagnostic]:
+def _axis(text: str) -> str:
+    """The last axis of the first input that has any: the one that a reduction most likely runs over."""
+    found = _FIRST_AXES.search(text)
+    return found.group("axis") if found else "C"
+
+
+def _never(masked: str, start: int, axis: str) -> list[Diagnostic]:
     found: list[Diagnostic] = []
     taken: list[Span] = []
     for habit in NEVER:
@@ -44,9 +52,12 @@ def _never(masked: str, start: int) -> list[Diagnostic]:
             if any(span.start < t.end and t.start < span.end for t in taken):
                 continue
             taken.append(span)
-            words = _words(match)
+            words = _words(match) | {"axis": axis}
             label = Label(span, habit.label)
-            found.append(Diagnostic(habit.code, habit.message.format(**words), (label,), habit.fix.format(**words)))
+            fix = habit.fix.format(**words)
+            if words.get("f") in FUNCTIONS:  # what the language has instead of torch's
+                fix = FUNCTIONS[words["f"]]
+            found.append(Diagnostic(habit.code, habit.message.format(**words), (label,), fix))
     found += islice((odd_character(c, start + i) for i, c in enumerate(masked) if is_odd(c)), _SHOWN)
     return sorted(found, key=lambda d: d.labels[0].span.start)[:_SHOWN]
 

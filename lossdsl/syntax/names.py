@@ -38,12 +38,16 @@ def between(first: Span, last: Span) -> Span:
     return Span(first.start, last.end)
 
 
+_INSTEAD = {"where": "choose another name; a choice is `if condition then a else b`"}
+
+
 def value_name(token: Token, what: str = "a value's name") -> str:
     """The name of a value, a function or a file: starts with a small letter, has no primes."""
     name, span = str(token), span_of(token)
     check_letters(name, span)
     if name in RESERVED:
-        raise Mistake("E0117", f"`{name}` is a word of the language", span, "can't be a name", "choose another name")
+        fix = _INSTEAD.get(name, "choose another name")
+        raise Mistake("E0117", f"`{name}` is a word of the language", span, "can't be a name", fix)
     if name[0].isupper():
         small = name[0].lower() + name[1:]
         fix = f"write `{small}`"

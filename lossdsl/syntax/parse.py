@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lark import Lark
 
 MOST = 100  # errors of one file that are told
+MOST_NAMES = 20  # of one statement that are in the wrong case
 RULES = (
     "loss_head", "map_head", "alias", "docstring", "cite", "tags", "input", "param", "batch", "axis", "def_", "assign",
     "output", "return_", "claim", "example", "expr",
@@ -122,16 +123,33 @@ def _statement(source: Source, line: Line, rule: str) -> Any | list[Diagnostic]:
     from lossdsl.syntax.brackets import check_tree
     from lossdsl.syntax.names import Mistake
 
+    text, found = source.text, list[Diagnostic]()
     try:
-        built = _parser().parse(TextSlice(source.text, line.span.start, line.span.end), start=rule)
-        check_tree(built, DEEPEST)
-    except Mistake as mistake:
-        return [mistake.diagnostic]
+        while True:
+            try:
+                built = _parser().parse(TextSlice(text, line.span.start, line.span.end), start=rule)
+                check_tree(built, DEEPEST)
+            except Mistake as mistake:
+                found.append(mistake.diagnostic)
+                turned = _turned(text, mistake.diagnostic)
+                if turned is None or len(found) >= MOST_NAMES:
+                    return found
+                text = turned  # go on as if the name had been right, to find the others
+            else:
+                return found or built
     except UnexpectedInput as stop:
         place = stop.pos_in_stream
         token = getattr(stop, "token", None)
         at = getattr(token, "start_pos", None) if token is not None and token.type != "$END" else place
         if at is None or (token is not None and token.type == "$END"):
             at = line.span.end
-        return explain_line(source, line, rule, at)
-    return built
+        return [*found, *explain_line(source, line, rule, at)]
+
+
+def _turned(text: str, problem: Diagnostic) -> str | None:
+    """The text with the first letter of a name in its other case; None if something else was wrong."""
+    at = problem.labels[0].span.start
+    letter = text[at].swapcase()
+    if problem.code != "E0108" or len(letter) != 1 or letter == text[at]:
+        return None
+    return f"{text[:at]}{letter}{text[at + 1 :]}"

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from lossdsl.check.habits import FUNCTIONS, VALUES
 from lossdsl.check.names import SPECIAL
 from lossdsl.check.prelude import prelude
+from lossdsl.syntax.foreign import FUNCTIONS, VALUES
 from tests.check.helpers import STANDARD, codes, findings, registry
 
 LOGITS = "loss t\ninput logits[N, C]\ninput target[N]: index C\n"

@@ -56,6 +56,12 @@ def as_log(b: Builder, n: int) -> int | None:
 
     Products and quotients with non-negative factors, powers and choices of such are too.
     """
+    if n not in b.logs:  # remembered: an expression may use another many times
+        b.logs[n] = _as_log(b, n)
+    return b.logs[n]
+
+
+def _as_log(b: Builder, n: int) -> int | None:
     node = b[n]
     if node.op == "exp":
         return node.args[0]

@@ -36,22 +36,25 @@ Terms = list[tuple[int, Fraction]]
 
 def _terms(b: Builder, n: int, scale: Fraction, whole: Mapping[int, int], into: Terms) -> None:
     """n · scale as a sum of nodes times rationals, in their order; nodes of `whole` are not taken apart."""
-    node = b[n]
-    if len(into) > _TERMS:
-        return
-    if n in whole:
-        into.append((n, scale))
-    elif node.op in ("add", "sub"):
-        _terms(b, node.args[0], scale, whole, into)
-        _terms(b, node.args[1], scale if node.op == "add" else -scale, whole, into)
-    elif node.op == "neg":
-        _terms(b, node.args[0], -scale, whole, into)
-    elif node.op == "mul" and (c := rational(b, node.args[0])) is not None:
-        _terms(b, node.args[1], scale * c, whole, into)
-    elif node.op == "div" and (c := rational(b, node.args[1])):
-        _terms(b, node.args[0], scale / c, whole, into)
-    else:
-        into.append((n, scale))
+    stack = [(n, scale)]
+    while stack:
+        n, scale = stack.pop()
+        node = b[n]
+        if len(into) + len(stack) > _TERMS:  # too many to look for a pair among
+            into.extend([(n, scale), *stack])
+            return
+        if n in whole:
+            into.append((n, scale))
+        elif node.op in ("add", "sub"):
+            stack += [(node.args[1], scale if node.op == "add" else -scale), (node.args[0], scale)]
+        elif node.op == "neg":
+            stack.append((node.args[0], -scale))
+        elif node.op == "mul" and (c := rational(b, node.args[0])) is not None:
+            stack.append((node.args[1], scale * c))
+        elif node.op == "div" and (c := rational(b, node.args[1])):
+            stack.append((node.args[0], scale / c))
+        else:
+            into.append((n, scale))
 
 
 def _entries(b: Builder, lse: int) -> dict[int, int]:
