@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from lossdsl import api
-from lossdsl.backends.api import Emitted, Plan
+from lossdsl.backends.api import Availability, Emitted, Plan
 from lossdsl.backends.torch.emit import emit as right
 from lossdsl.registry import Registry
 from lossdsl.source.text import Source
@@ -161,6 +161,16 @@ def test_a_standalone_module_that_needs_the_backend_is_seen(
     found = suite(lambda emitted: replace(emitted, imports=(*emitted.imports, more)))
     with pytest.raises(AssertionError):
         found.test_a_standalone_module_needs_neither_lossdsl_nor_the_backend()
+
+
+def not_here() -> Availability:
+    return Availability(False, "no such card")
+
+
+def test_a_backend_without_its_device_is_left_out_with_the_reason(suite: Callable[..., BackendTests]) -> None:
+    assert suite(lambda emitted: emitted).missing() == ""
+    assert suite(lambda emitted: emitted, probe=f"{__name__}:not_here").missing() == "no such card"
+    assert "torch has no xpu here" in suite(lambda emitted: emitted, devices=("xpu",)).missing()
 
 
 @pytest.mark.parametrize("fields", [{"doc": ""}, {"devices": ()}, {"api": 99}])

@@ -84,10 +84,21 @@ class UsableBackend(Backend):
 
     @pytest.fixture(autouse=True)
     def _usable(self) -> None:
+        reason = self.missing()
+        if reason:
+            assert os.environ.get("LOSSDSL_STRICT_PLUGINS") != "1", reason
+            pytest.skip(f"the backend {self.backend} can't be used here: {reason}")
+
+    def missing(self) -> str:
+        """Why the backend can't be used here, or nothing."""
         answer = availability(self.spec)
         if not answer.ok:
-            assert os.environ.get("LOSSDSL_STRICT_PLUGINS") != "1", answer.reason
-            pytest.skip(f"the backend {self.backend} can't be used here: {answer.reason}")
+            return answer.reason
+        try:
+            torch.empty(0, device=self.place)
+        except (AssertionError, RuntimeError) as error:  # torch's ways of saying that it has no such device
+            return f"torch has no {self.place} here: {error}"
+        return ""
 
     def built(self, loss: str) -> Loaded:
         return loaded(self.backend, loss, self.place)
