@@ -7,17 +7,17 @@ from collections import Counter
 from pathlib import Path
 
 from lossdsl.api import registry
-from lossdsl.coverage import NO, Covered, covered
+from lossdsl.coverage import NO, Covered, coverage
 from lossdsl.pipeline import middle
 from lossdsl.source.text import Source
 
 TABLE = Path(__file__).with_name("backends.md")
 HEAD = """# Which backend runs which loss, and how
 
-Written by `make tables`. For value and gradient of a training step: *fused* is kernels alone, *partly* has library
-calls or passes over whole arrays beside them, *composed* is one pass over memory an operation, *no* says what a backend
-has no words for (`backend="auto"` then takes the next). The number is bytes an element of the largest input, float32,
-long axes.
+Written by `make tables`. For value and gradient of a training step: *fused* is kernels alone, *tiles* is a matrix in
+blocks, never whole, *partly* has library calls or passes over whole arrays beside kernels, *composed* is one pass over
+memory an operation, *no* says what a backend has no words for (`backend="auto"` then takes the next). The number is
+bytes an element of the largest input, float32, long axes.
 
 """
 
@@ -27,7 +27,7 @@ def cells(full: str) -> list[str]:
     known = registry()
     file = known.losses[full]
     made = middle(Source(file.path, file.read()), known)
-    return [full, *(cell(covered(made, spec, known)) for _, spec in sorted(known.backends.items()))]
+    return [full, *map(cell, coverage(made, known).values())]
 
 
 def cell(c: Covered) -> str:

@@ -189,12 +189,14 @@ def build(
 # --- the functions of a module ----------------------------------------------------------------------------------------
 
 
-def module_kernels(made: Middle, registry: Registry, one_visit: bool = False) -> tuple[Kernel, ...]:
+def module_kernels(
+    made: Middle, registry: Registry, one_visit: bool = False, only: frozenset[str] | None = None
+) -> tuple[Kernel, ...]:
     """Plan each function of the module by itself, so that none computes what it does not return.
 
     Derivatives by params are functions of their own, since a training step rarely wants them; so is the gradient by the
     first input where there are more. `one_visit` adds those of reduced value and gradient together, and the weights
-    alone, whose sum must be known before.
+    alone, whose sum must be known before. `only` names the functions that are wanted, where not all are.
     """
     leaves = [leaf for leaf in made.graph.leaves if leaf.differentiable]
     inputs = [leaf.name for leaf in leaves if leaf.role == "input"]
@@ -216,7 +218,7 @@ def module_kernels(made: Middle, registry: Registry, one_visit: bool = False) ->
     if len(inputs) < len(leaves):
         asked.append((made.joint, "gradient", "gradient_params", ("grad",)))
         asked.append((made.joint, "second", "second_params", ("second",)))
-    found = [_planned(*one, registry, made.precise) for one in asked]
+    found = [_planned(*one, registry, made.precise) for one in asked if only is None or one[2] in only]
     return tuple(kernel for kernel in found if kernel is not None)
 
 

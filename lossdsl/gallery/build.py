@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from lossdsl.coverage import covered
+from lossdsl.coverage import coverage
 from lossdsl.curves import curve
 from lossdsl.explain import mathematics
 from lossdsl.gallery.index import index
@@ -36,7 +36,7 @@ def entry(registry: Registry, full: str) -> Entry:
         properties=properties(text),
         inputs=input_kinds(text),
         curve=curve(made, registry),
-        backends={name: covered(made, spec, registry) for name, spec in sorted(registry.backends.items())},
+        backends=coverage(made, registry),
         elsewhere=tuple(row for row in read_rows() if file.name in row.losses),
     )
 

@@ -16,6 +16,7 @@ from pathlib import Path
 SHORT = {"smp": "segmentation_models_pytorch", "pml": "pytorch_metric_learning", "torchvision": "torch"}
 _CODE = re.compile(r"`([^`]+)`")
 _NAME = re.compile(r"[A-Za-z_][\w.]*(?=\()")
+_TYPE = re.compile(r'_type="(\w+)"')
 _OURS = re.compile(r"\bloss\(\"(\w+)\"")
 
 
@@ -29,8 +30,8 @@ class Row:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every name under which the library knows it: those that the call uses and the further ones."""
-        return (*_NAME.findall(self.theirs), *self.also)
+        """Every name under which the library knows it: those that the call uses, its types, and the further ones."""
+        return (*_NAME.findall(self.theirs), *_TYPE.findall(self.theirs), *self.also)
 
     @property
     def losses(self) -> tuple[str, ...]:

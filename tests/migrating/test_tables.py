@@ -44,6 +44,8 @@ def test_every_row_leads_to_losses_that_are_here() -> None:
         ("torchvision.ops.sigmoid_focal_loss", "sigmoid_focal"),
         ("TripletMarginLoss", "triplet_all"),
         ("BatchHardMiner", "triplet_batch_hard"),
+        ("trl.apo_zero", "dpo_apo_zero"),
+        ("trl.DPOConfig", "dpo_hinge"),
     ],
 )
 def test_names_are_found(wanted: str, first: str) -> None:
