@@ -279,7 +279,9 @@ def _surroundings(known: Registry) -> str:
     packages = {"lossdsl", *(spec.emit.partition(".")[0].partition(":")[0] for spec in known.backends.values())}
     parts = [_code(tuple(sorted(packages)))]
     parts += [f"{full} {disk.content(file.path)}" for full, file in sorted(known.losses.items())]
-    return disk.key([*parts, *sorted(known.primitives), *(f"{n} {s.distribution}" for n, s in known.backends.items())])
+    return disk.key(
+        [*parts, *sorted(known.primitives), *(f"{n} {s.distribution} {s.devices}" for n, s in known.backends.items())]
+    )
 
 
 @cache

@@ -112,7 +112,7 @@ def close(found: Tensor, expected: Tensor, rtol: float, what: str) -> None:
     assert error <= rtol * scale, f"{what} is off by {error:.3g} of {scale:.3g}"
 
 
-def verify(stem: str, row: Row) -> None:
+def verify(stem: str, row: Row, backend: str = "torch") -> None:
     """Evaluate the row's loss at the golden file's inputs; AssertionError says what differs and by how much."""
     golden = json.loads((FOLDER / f"{stem}.json").read_text())
     outputs = golden["outputs"]
@@ -125,7 +125,7 @@ def verify(stem: str, row: Row) -> None:
     given |= {name(k): tensor(golden["params"][k]) for k in row.inputs}
     by_row = row.reduction == "none" or (not row.reduction and golden["reduction"].startswith("none"))
     word = {"reduction": "none" if by_row else row.reduction} if by_row or row.reduction else {}
-    loss = lossdsl.loss(row.loss, backend="torch", **params | row.params, **word)
+    loss = lossdsl.loss(row.loss, backend=backend, **params | row.params, **word)
     gradients = {k.removeprefix("grad_").removesuffix("_rows"): v for k, v in outputs.items() if k.startswith("grad_")}
     gradients = {k: v for k, v in gradients.items() if f"grad_{k}" not in row.aux}
     if row.aux:

@@ -2,19 +2,124 @@
 
 from __future__ import annotations
 
-import pytest
+import dataclasses
+import json
+import os
+import re
 
-from lossdsl.backends.api import Plan
-from lossdsl.backends.triton.offline import inspected
+import pytest
+from click.testing import CliRunner
+
+from lossdsl.backends.api import KernelProgram, Plan
+from lossdsl.backends.triton.kernel import kernels
+from lossdsl.backends.triton.launch import Device, registers, shape_of
+from lossdsl.backends.triton.offline import TARGETS, inspected
+from lossdsl.backends.triton.stages import stages_of
+from lossdsl.cli import group
 from tests.triton.kernels import REGISTRY, planned
 
+FULL = os.environ.get("LOSSDSL_FULL_TESTS") == "1"
+LENGTHS = (1000, 8192, 16384, 128256) if FULL else (1000, 128256)
+DRAWN = TARGETS if FULL else ("sm_90", "gfx942")
+LOSSES = ("cross_entropy", "focal", "brier", "jsd", "kd_kl", "label_smoothing_ce") if FULL else ("cross_entropy",)
 
-@pytest.mark.parametrize("target", ["sm_90"])
-def test_cross_entropy_moves_sixteen_bytes_and_spills_none(target: str) -> None:
-    programs = tuple(p for p in planned("cross_entropy")[1] if p.name.endswith((".value", ".both")))
-    for machine in inspected(Plan(programs), REGISTRY, target, lengths=[1000, 32000]):
+
+def programs(name: str, *kinds: str) -> Plan:
+    return Plan(tuple(p for p in planned(name)[1] if p.name.rpartition(".")[2] in kinds))
+
+
+@pytest.mark.parametrize("target", DRAWN)
+@pytest.mark.parametrize("name", LOSSES)
+def test_sixteen_bytes_at_a_time_and_nothing_spilled(name: str, target: str) -> None:
+    for machine in inspected(programs(name, "both"), REGISTRY, target, lengths=LENGTHS):
         assert machine.spilled == 0, machine
+        if machine.shape.block == 1:
+            continue  # what is done with a sum over the rows
         assert 128 in machine.loads, machine
-        if machine.kernel.startswith("both"):
+        if machine.shape.splits == 1:
             assert 128 in machine.stores, machine
-            assert machine.exps == (1 if machine.shape.kind == "rows" else 2), machine
+
+
+def test_exponentials_are_those_of_the_plan() -> None:
+    """One an entry where the row is on chip; in blocks one in each of the two sweeps."""
+    for machine in inspected(programs("cross_entropy", "value", "both"), REGISTRY, "sm_90", lengths=(1000, 10**6)):
+        if machine.shape.block == 1:
+            continue  # what is done with a sum over the rows
+        wanted = {"both_0 blocks": 2, "value 1- blocks": 0}.get(machine.kernel, 1)
+        assert machine.exps == wanted, machine
+
+
+def test_rows_that_start_anywhere_are_moved_as_alignment_allows() -> None:
+    """V = 50257 packed: entries of 2 bytes one by one."""
+    (one,) = inspected(programs("cross_entropy", "gradient"), REGISTRY, "sm_90", lengths=(300,), aligned=False)
+    assert max(one.loads) <= 64  # the target index; no run of entries
+    assert set(one.stores) == {16}
+
+
+@pytest.mark.skipif(not FULL, reason="every shape that can be chosen takes minutes: in `make test-all`")
+@pytest.mark.parametrize("name", ["cross_entropy", "focal", "brier"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_no_shape_spills(name: str, dtype: str) -> None:
+    for machine in inspected(programs(name, "value", "gradient", "both"), REGISTRY, "sm_90", dtype):
+        assert machine.spilled == 0, machine
+
+
+@pytest.mark.parametrize("device", [Device(32, 132), Device(64, 304)], ids=["cuda", "hip"])
+def test_shapes_fit_the_registers(device: Device) -> None:
+    for tiles in range(1, 24):
+        for wide in (False, True):
+            for power in range(1, 21):
+                shape = shape_of(10**5, 2**power, (tiles, tiles), wide, device)
+                threads = shape.warps * device.warp
+                assert threads <= 1024
+                assert shape.splits == 1
+                if shape.kind == "rows":
+                    entries = max(1, shape.rows * shape.block // threads)
+                    assert registers(tiles, entries, wide) <= 65536 // threads
+    assert shape_of(1, 10**6, (3, 3), False, device).splits > 1
+    assert shape_of(10**6, 20_000, (3, 3), False, device).kind == "blocks"
+
+
+def _every() -> list[KernelProgram]:
+    return [p for name in ("cross_entropy", "focal", "logit_adjusted_ce", "jsd") for p in planned(name)[1]]
+
+
+def _is_wide(factor: str, text: str) -> bool:
+    """Whether a factor is the row, is cast, or is defined by a statement that casts."""
+    if factor == "row" or factor.startswith("row_") or factor.endswith(".to(tl.int64)"):
+        return True
+    made = re.search(rf"^( +){factor} = (.*?)(?=^\1\w)", text, re.M | re.S)
+    return made is not None and "tl.int64" in made[2]
+
+
+def test_every_index_is_multiplied_in_64_bits() -> None:
+    """N·V > 2³¹ for N = 43 000, V = 50 257: what a stride is multiplied by is an int64 of its own."""
+    seen = 0
+    for program in _every():
+        for stage in stages_of(program):
+            text = "\n".join(kernels(stage))
+            assert "row = tl.program_id(0).to(tl.int64) * R + lane" in text
+            strides = set(re.findall(r"^    (\w+_[A-Z]),$", text, re.M))
+            for factor, stride in re.findall(r"\+ ([\w.()]+) \* (\w+)", text):
+                if stride in strides:
+                    seen += 1
+                    assert _is_wide(factor, text), f"{program.name}: {factor} * {stride}"
+    assert seen > 100
+
+
+def test_inspect_prints_records() -> None:
+    found = CliRunner().invoke(group, ["inspect", "cross_entropy", "--target", "sm_80", "--length", "64", "--json"])
+    assert found.exit_code == 0, found.output
+    records = json.loads(found.output)
+    assert [r["kernel"] for r in records][:3] == ["value rows", "gradient rows", "both_0 rows"]
+    assert {
+        f.name
+        for f in dataclasses.fields(next(iter(inspected(programs("cross_entropy", "weight"), REGISTRY, "sm_80"))))
+    } == set(records[0])
+
+
+def test_inspect_says_what_it_cannot() -> None:
+    assert "is no target" in CliRunner().invoke(group, ["inspect", "brier", "--target", "h100"]).output
+    said = CliRunner().invoke(group, ["inspect", "entmax15_loss", "--target", "sm_90"])
+    assert said.exit_code == 2
+    assert "the Triton backend can't print this loss" in said.output

@@ -211,7 +211,7 @@ def scalar_(x, REAL: tl.constexpr):
     """A parameter, given as a number or as the address of one."""
     if x.dtype.is_ptr():
         x = tl.load(x)
-    return x.to(REAL)
+    return x.to(REAL) + tl.zeros((1, 1), REAL)  # a tile: the interpreter mistypes comparisons of what is none
 
 
 @triton.jit

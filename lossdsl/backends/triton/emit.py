@@ -40,7 +40,8 @@ def emit(plan: Plan, registry: Registry | None = None) -> Emitted:
     ops = [s.op for _, stages in programs for stage in stages for s in statements(stage) if isinstance(s, Let)]
     made = helpers(dict.fromkeys(ops), registry)
     texts = [*made.values(), *(function(p, stages) for p, stages in programs)]
-    text = "\n\n".join(t.rstrip("\n") + "\n" for t in texts)
+    body = "\n\n".join(t.rstrip("\n") + "\n" for t in texts)
+    text = f"# fmt: off\n{body}# fmt: on\n"  # expressions that stand as they are computed, however long
     return Emitted(
         ("import torch", "import triton", "import triton.language as tl", "from torch import Tensor", *imports(text)),
         text,

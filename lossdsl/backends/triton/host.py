@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from lossdsl.backends.api import Buffer, KernelProgram, NotSupportedError, free_axes, size_argument
 from lossdsl.backends.triton.kernel import kernels, size, sizes, stops, tile_axis, width
-from lossdsl.backends.triton.layout import wrapped
+from lossdsl.backends.triton.layout import WIDTH, wrapped
 from lossdsl.backends.triton.sharing import shared, tiles
 from lossdsl.backends.triton.spell import identifier
 from lossdsl.backends.triton.stages import Stage
@@ -54,7 +54,8 @@ def function(program: KernelProgram, stages: Sequence[Stage]) -> str:
             lines.append(f"    {name} = {identifier(total.part.name)}.sum({dims}, dtype=torch.float64)")
             made.add(f"{total.value.name}@sum")
     results = [identifier(b.name) for b in outs]
-    lines += wrapped("    return ", [f"({results[0]},)"] if len(results) == 1 else results, "")
+    one = [f"    return {', '.join(results)}" + ("," if len(results) == 1 else "")]
+    lines += one if len(one[0]) <= WIDTH else wrapped("    return (", results, ")")
     parts.append("\n".join(lines) + "\n")
     return "\n\n".join(part.rstrip("\n") + "\n" for part in parts)
 

@@ -127,8 +127,7 @@ class Printer:
                 self.names[s.value.name] = Term(cols(axis), "int", frozenset({axis}), narrow=cols(axis))
             return
         if s.op == "size":
-            self.names[s.value.name] = Term(f"{size(str(s.attrs[0]))}.to(tl.int64)", "int")
-            self.bind(s.value.name, f"tl.full((), {size(str(s.attrs[0]))}, tl.int64)", "int", frozenset())
+            self.bind(s.value.name, f"{size(str(s.attrs[0]))} + tl.zeros((1, 1), tl.int64)", "int", frozenset())
             return
         terms = [self.term(a) for a in s.args]
         sweep = frozenset(a for t in terms for a in t.axes)
@@ -440,9 +439,7 @@ class Blocks(Printer):
             self.say(f"at = start if tail else lo + (hi - B_{a} - start)")
             at = "at"
         self.say(f"{cols(item.axis)} = ({at} + tl.arange(0, B_{a}))[None, :]")
-        self.say(
-            f"ok_{a} = (", f"{cols(item.axis)} < end_{a} if tail else tl.full((1, B_{a}), True, tl.int1)", tail=")"
-        )
+        self.say(f"ok_{a} = {cols(item.axis)} < end_{a} if tail else tl.full((1, B_{a}), True, tl.int1)")
         outer = dict(self.names)
         self.axis = item.axis
         for s in item.body:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from lossdsl.backends.api import API, BackendSpec
 from lossdsl.backends.hooks import hookimpl
 
@@ -10,14 +12,15 @@ from lossdsl.backends.hooks import hookimpl
 def lossdsl_backends() -> list[BackendSpec]:
     """The one record of this folder."""
     module = "lossdsl.backends.triton.emit"
+    interpreting = os.environ.get("TRITON_INTERPRET") == "1"  # on the CPU, for tests; never chosen by "auto" there
     return [
         BackendSpec(
             name="triton",
             api=API,
             emit=f"{module}:emit",
             probe=f"{module}:probe",
-            devices=("cuda",),
-            priority=10,
+            devices=("cuda", "cpu") if interpreting else ("cuda",),
+            priority=-10 if interpreting else 10,
             doc="one fused kernel a direction on CUDA and ROCm devices",
             one_visit=True,
         )

@@ -31,31 +31,13 @@ POWERS: dict[float, Callable[[str], str]] = {
     1.0: lambda x: x,
 }
 TYPES = {"real": "REAL", "int": "tl.int64", "bool": "tl.int1"}
-RESERVED = frozenset(
-    {
-        "tl",
-        "triton",
-        "torch",
-        "REAL",
-        "row",
-        "lane",
-        "live",
-        "there",
-        "part",
-        "split",
-        "splits",
-        "start",
-        "first",
-        "own",
-        "states",
-        "tail",
-        "step",
-        "at",
-        "lo",
-        "hi",
-        "lanes",
-    }
-)
+# names of the printer's own, in kernels and around them
+OWN = """
+tl triton torch Tensor device real REAL R P FIRST LAST lane lanes live there
+part split splits start first own states tail step at lo hi
+"""
+RESERVED = frozenset(re.findall(r"\w+", OWN))
+PREFIXES = re.compile(r"(n|cols|ok|row|rest|share|B|U|EVEN|begin|end|full)(_|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +61,7 @@ def identifier(name: str) -> str:
     if plain[0].isdigit():
         plain = f"v{plain}"
     taken = keyword.iskeyword(plain) or plain in RESERVED or plain.endswith("_") or plain.startswith("_")
-    own = re.match(
-        r"(n|cols|ok|lanes|B|U|first|begin|end|full|lo|hi|stride|tail)_", plain
-    )  # names of the printer's own
-    return f"{plain}_v" if taken or own else plain
+    return f"{plain}_v" if taken or PREFIXES.match(plain) else plain
 
 
 def helper_name(op: str) -> str:
@@ -133,14 +112,14 @@ def real(t: Term) -> str:
             if t.dtype == "int"
             else f"{float(t.text == 'True')}"
         )
-        return text if exact(text) else f"tl.full((), {text}, REAL)"
+        return text if exact(text) else f"tl.full((1, 1), {text}, REAL)"
     return t.text if t.dtype == "real" else f"{t.text}.to(REAL)"
 
 
 def tensor(t: Term, dtype: str) -> str:
     """The term as a tensor, a literal too."""
     text = real(t) if dtype == "real" else t.text
-    return f"tl.full((), {text}, {TYPES[dtype]})" if t.literal and not text.startswith("tl.full") else text
+    return f"tl.full((1, 1), {text}, {TYPES[dtype]})" if t.literal and not text.startswith("tl.full") else text
 
 
 def whole(t: Term) -> str:
@@ -156,7 +135,7 @@ def expression(op: str, terms: Sequence[Term], args: Sequence[Operand], dtype: s
         cast = real if dtype == "real" else whole if dtype == "int" else _bool
         left, right = cast(yes), cast(no)
         if yes.literal and no.literal:
-            left = f"tl.full((), {left}, {TYPES[dtype]})"
+            left = tensor(yes, dtype)
         return f"tl.where({_bool(condition)}, {left}, {right})"
     if op == "not":
         return f"~{_bool(terms[0])}"
@@ -203,5 +182,5 @@ def expression(op: str, terms: Sequence[Term], args: Sequence[Operand], dtype: s
 def _bool(t: Term) -> str:
     if t.literal:
         truth = t.text not in ("False", "0", "0.0")
-        return f"tl.full((), {truth}, tl.int1)"
+        return f"tl.full((1, 1), {truth}, tl.int1)"
     return t.text if t.dtype == "bool" else f"({t.text} != 0)"

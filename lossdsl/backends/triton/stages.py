@@ -117,12 +117,18 @@ def stages_of(program: KernelProgram) -> tuple[Stage, ...]:
             numbers[s.value.name] = s
         elif isinstance(s, Let | Load | Reduce | Store) and len(axes) == 1:
             waits = totals.intersection(_needs(s, numbers))
+            if isinstance(s, Reduce) and s.reduction not in TOTALS and s.reduction not in KNOWN:
+                raise NotSupportedError(f"the reduction {s.reduction!r} over {s.axes[0]} outside of rows")
             if not opened or opened[-1].is_loop or opened[-1].rows != axes or waits:
                 opened.append(_Open(axes))
                 totals = set()
+            if isinstance(s, Reduce) and s.reduction not in TOTALS:
+                opened.append(_Open((), [Sweep(s.axes[0], (s,)), *_results(s)]))
+                for v in s.values:
+                    numbers[v.name] = Load(v, f"{v.name}@one", ())
+                totals = set()
+                continue
             if isinstance(s, Reduce):
-                if s.reduction not in TOTALS:
-                    raise NotSupportedError(f"the reduction {s.reduction!r} over {s.axes[0]} outside of rows")
                 opened[-1].totals.append((s, None))
                 totals.add(s.values[0].name)
             opened[-1].items.append(s)
@@ -131,6 +137,11 @@ def stages_of(program: KernelProgram) -> tuple[Stage, ...]:
     if stores:
         opened.append(_Open((), list(stores)))
     return _Linker(program, numbers).link(opened)
+
+
+def _results(s: Reduce) -> list[Store]:
+    """What keeps the results of a reduction that is one number, for later stages."""
+    return [Store(f"{v.name}@one", (), v.name) for v in s.values]
 
 
 def _said(s: Stmt) -> str:
@@ -247,8 +258,7 @@ def _plain(body: Sequence[Stmt], rows: Sequence[str]) -> list[Let | Load | Store
 
 def _sweep(loop: Loop, found: _Open) -> Sweep:
     axis, body = loop.axis, list[Let | Load | Reduce | Store]()
-    if loop.guard is not None:
-        raise NotSupportedError(f"a guard over {axis} within a row")
+    guarded = {id(s) for s in loop.body} if loop.guard is not None else set()
     for s in (*loop.head, *loop.body):
         if isinstance(s, Loop):
             raise NotSupportedError(f"a loop over {s.axis} within one over {axis} in a row")
@@ -267,8 +277,20 @@ def _sweep(loop: Loop, found: _Open) -> Sweep:
                 raise NotSupportedError(f"the store of {s.buffer} within a row")
         elif not inside.issuperset(s.value.axes):
             raise NotSupportedError(f"{s.value.name}, which is an array in each row")
-        body.append(s)
+        if id(s) in guarded and isinstance(s, Reduce | Store) and loop.guard is not None:
+            body += _where(s, loop.guard)
+        else:
+            body.append(s)
     return Sweep(axis, tuple(body))
+
+
+def _where(s: Reduce | Store, guard: str) -> list[Let | Load | Reduce | Store]:
+    """A reduction or store of a guarded loop: it counts where the guard holds."""
+    if s.where is None:
+        return [replace(s, where=guard)]
+    name = f"{s.values[0].name if isinstance(s, Reduce) else s.buffer}@where"
+    axes = s.axes if isinstance(s, Reduce) else s.index
+    return [Let(Value(name, tuple(axes), "bool"), "and", (s.where, guard)), replace(s, where=name)]
 
 
 # --- what passes from stage to stage ----------------------------------------------------------------------------------
@@ -296,6 +318,10 @@ class _Linker:
             for r, _ in stage.totals:
                 v = r.values[0]
                 self.sums[v.name] = Buffer(f"{v.name}@sum", v.axes, "real", "scratch")
+            for t in stage.items:
+                if isinstance(t, Store) and t.buffer.endswith("@one"):
+                    number = self.numbers[t.buffer.removesuffix("@one")]
+                    self.scratch[t.buffer] = Buffer(t.buffer, (), number.value.dtype, "scratch")
         wanted = {n for at, stage in enumerate(opened) for n in self.foreign(at, stage) if n not in self.again}
         for name in sorted(wanted):
             value = self.made[name][1]
@@ -324,7 +350,8 @@ class _Linker:
         for s in stage.items:
             if isinstance(s, Sweep):
                 body = [y for x in s.body for y in self.finish(x, s.axis, parts, stage)]
-                items.append(Sweep(s.axis, (*self.loads(at, s.body, (s.axis,), set()), *body)))
+                items += self.loads(at, s.body, stage.rows, loaded)
+                items.append(Sweep(s.axis, (*self.loads(at, s.body, (s.axis,), set(loaded)), *body)))
                 items += [
                     Store(parts[x.values[0].name].part.name, stage.rows, f"{x.values[0].name}@row")
                     for x in s.reductions
@@ -375,16 +402,13 @@ class _Linker:
             for name in operands(s):
                 if not isinstance(name, str) or name in loaded:
                     continue
-                if name in self.made and self.made[name][0] != at and self.made[name][1].axes == tuple(axes):
+                value = self.made[name][1] if name in self.made and self.made[name][0] != at else None
+                if value is not None and set(axes).issuperset(value.axes):
                     loaded.add(name)
-                    yield (
-                        self.again[name]
-                        if name in self.again
-                        else Load(self.made[name][1], self.scratch[name].name, tuple(axes))
-                    )
-                elif name in self.sums and self.sums[name].axes and self.sums[name].axes == tuple(axes):
+                    yield self.again.get(name) or Load(value, self.scratch[name].name, value.axes)
+                elif name in self.sums and self.sums[name].axes and set(axes).issuperset(self.sums[name].axes):
                     loaded.add(name)
-                    yield Load(Value(name, tuple(axes)), self.sums[name].name, tuple(axes))
+                    yield Load(Value(name, self.sums[name].axes), self.sums[name].name, self.sums[name].axes)
 
     def scalars(self, items: Sequence[Item]) -> tuple[Let | Load, ...]:
         """The statements of one number that these need, in order."""

@@ -1,0 +1,138 @@
+"""The functions that kernels call, in float32 as a device computes them and in float64, against 50 digits.
+
+The interpreter's 2^x is numpy's, which is better than a device's. So the tests spoil it by what the PTX manual allows
+ex2.approx (2 units of the last place over the full range), once up and once down, and by noise within.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+import triton
+import triton.language as tl
+from triton.runtime.interpreter import TensorHandle, interpreter_builder
+
+from lossdsl.backends.triton import device
+
+mpmath.mp.dps = 50
+
+
+@triton.jit
+def apply(x, y, n, F: tl.constexpr, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)[None, :]
+    tl.store(y + i, F(tl.load(x + i, mask=i < n, other=1.0)), mask=i < n)
+
+
+@triton.jit
+def apply2(x, z, y, n, F: tl.constexpr, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)[None, :]
+    tl.store(y + i, F(tl.load(x + i, mask=i < n, other=1.0), tl.load(z + i, mask=i < n, other=1.0)), mask=i < n)
+
+
+def run(function: object, *given: torch.Tensor) -> np.ndarray:
+    out = torch.empty_like(given[0])
+    kernel = apply if len(given) == 1 else apply2
+    n = out.numel()
+    kernel[(triton.cdiv(n, 4096),)](*given, out, n, F=function, B=4096)
+    return out.double().numpy()
+
+
+@pytest.fixture(params=[-1.0, 1.0, None], ids=["down", "up", "noise"])
+def spoiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """2^x with the error of ex2.approx.f32."""
+    rng = np.random.default_rng(0)
+
+    def exp2(arg: TensorHandle) -> TensorHandle:
+        exact = np.exp2(arg.data)
+        if arg.data.dtype != np.float32:
+            return TensorHandle(exact, arg.dtype.scalar)
+        share = rng.uniform(-1, 1, exact.shape) if request.param is None else request.param
+        with np.errstate(over="ignore"):
+            return TensorHandle((exact * (1 + share * 2.0**-22)).astype(np.float32), arg.dtype.scalar)
+
+    monkeypatch.setattr(interpreter_builder, "create_exp2", exp2)
+
+
+def ulps(found: np.ndarray, exact: np.ndarray, kind: type) -> float:
+    """The largest error in units of the last place, where the result is normal."""
+    size = np.spacing(np.abs(exact).astype(kind)).astype(np.float64)
+    keep = (np.abs(exact) > np.finfo(kind).tiny) & np.isfinite(exact) & (np.abs(exact) < np.finfo(kind).max)
+    return float((np.abs(found - exact)[keep] / size[keep]).max())
+
+
+def test_exp_keeps_its_digits(spoiled: None) -> None:
+    """ex2.approx itself has 4 units here (2^-22 is 4 of them just above a power of 2); other roundings add two and
+    a half. The plain form 2^(x·log2 e) has 60 at |x| = 80."""
+    x = torch.cat([torch.linspace(-87, 88, 40_001), torch.randn(20_000)])
+    assert ulps(run(device.exp_, x), np.exp(x.double().numpy()), np.float32) < 6.5
+    plain = (x * 1.44269504).double().numpy()
+    assert ulps(np.exp2(plain).astype(np.float32), np.exp(x.double().numpy()), np.float32) > 30
+
+
+def test_exp_at_its_ends(spoiled: None) -> None:
+    inf = float("inf")
+    found = run(device.exp_, torch.tensor([-inf, inf, float("nan"), 0.0, 1000.0, -1000.0]))
+    np.testing.assert_allclose(found, [0, inf, np.nan, 1, inf, 0], rtol=3e-7)
+
+
+FLOAT: dict[str, tuple[object, Callable[[np.ndarray], np.ndarray], torch.Tensor, float]] = {
+    "expm1": (device.expm1_, np.expm1, torch.cat([torch.linspace(-30, 88, 20_001), torch.randn(20_000) * 1e-3]), 1.7),
+    "log1p": (
+        device.log1p_,
+        np.log1p,
+        torch.cat([torch.linspace(-0.9999, 3, 20_001), torch.exp(torch.linspace(-100, 80, 20_001))]),
+        3.0,  # of which 2 are numpy's logarithm of float32
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FLOAT)
+def test_float32(name: str) -> None:
+    function, exact, x, bound = FLOAT[name]
+    assert ulps(run(function, x), exact(x.double().numpy()), np.float32) < bound
+
+
+@pytest.mark.parametrize("name", ["expm1", "log1p"])
+def test_float64(name: str) -> None:
+    """expm1: its polynomial; log1p: one rounding more than the logarithm's. Against 50 digits."""
+    function, x = FLOAT[name][0], FLOAT[name][2].double()[::41].contiguous()
+    exact = np.array([float(getattr(mpmath, name)(mpmath.mpf(v))) for v in x.tolist()])
+    assert ulps(run(function, x), exact, np.float64) < 3
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_lgamma_and_erf(dtype: torch.dtype) -> None:
+    """lgamma runs in float64: it has float32's digits everywhere, and float64's away from its zeros at 1 and 2."""
+    x = torch.cat([torch.linspace(0.01, 40, 400), torch.linspace(-5.45, -0.3, 40), torch.tensor([1e6])]).to(dtype)
+    exact = np.array([float(mpmath.log(abs(mpmath.gamma(mpmath.mpf(v))))) for v in x.tolist()])
+    kind = np.float32 if dtype == torch.float32 else np.float64
+    small = np.abs(exact) < 1e-2
+    assert ulps(run(device.lgamma_, x)[~small], exact[~small], kind) < (0.6 if kind is np.float32 else 4000)
+    exact = np.array([float(mpmath.erf(mpmath.mpf(v))) for v in x.tolist()])
+    assert ulps(run(device.erf_, x), exact, kind) < 2
+
+
+def test_pow() -> None:
+    x = torch.rand(20_000) * 3
+    y = torch.randn(20_000) * 10
+    exact = x.double().numpy() ** y.double().numpy()
+    assert ulps(run(device.pow_, x, y), exact, np.float32) < 0.6
+    special = torch.tensor([0.0, 0.0, 0.0, 1.0, -2.0, -2.0, -2.0, float("nan")])
+    powers = torch.tensor([0.0, 2.0, -1.0, float("inf"), 3.0, 2.0, 0.5, 0.0])
+    wanted = special.double().numpy() ** powers.double().numpy()
+    np.testing.assert_allclose(run(device.pow_, special, powers), wanted)
+
+
+def test_rounding_and_signs() -> None:
+    x = torch.tensor([0.5, 1.5, 2.5, -0.5, -1.5, 3.2, -3.7, 0.0, float("nan")])
+    np.testing.assert_array_equal(run(device.round_, x), torch.round(x).double().numpy())
+    np.testing.assert_array_equal(run(device.sign_, x), np.sign(x.double().numpy()))
+    a, b = torch.tensor([7.0, -7.0, 7.0, -7.0]), torch.tensor([3.0, 3.0, -3.0, -3.0])
+    np.testing.assert_array_equal(run(device.mod_, a, b), np.mod(a.double().numpy(), b.double().numpy()))
+    p, q = torch.tensor([1.0, float("nan"), 2.0]), torch.tensor([3.0, 1.0, float("nan")])
+    np.testing.assert_array_equal(run(device.maximum_, p, q), np.maximum(p.numpy(), q.numpy()))
+    np.testing.assert_array_equal(run(device.minimum_, p, q), np.minimum(p.numpy(), q.numpy()))
