@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lossdsl.check.types import base_axis
+from lossdsl.derive.claims.cases import class_axes
 from lossdsl.derive.claims.everywhere import prob_sums
 from lossdsl.derive.claims.setting import Subject
 from lossdsl.derive.claims.verdict import Found
@@ -30,15 +31,18 @@ SIZES = ({"N": 1}, {"N": 2}, {"N": 3})
 CLASSES = (2, 3, 5)
 
 
-def draws(graph: Graph, sums: Mapping[str, str], seed: int = SEED) -> Iterator[tuple[dict[str, int], Leaves]]:
+def draws(
+    graph: Graph, sums: Mapping[str, str], classes: Sequence[int] = CLASSES, seed: int = SEED
+) -> Iterator[tuple[dict[str, int], Leaves]]:
     """Sizes and leaves: two classes and whole numbers to begin with, so that a counterexample is a small one.
 
     `sums` names the leaves that are probabilities, each with the axis over which they sum to 1.
     """
     for k in range(POINTS):
         rng = np.random.default_rng(seed + k)
-        few = CLASSES[0] if k < POINTS // 3 else CLASSES[k % len(CLASSES)]
-        sizes = dict.fromkeys(graph.axes, few) | sizes_for(graph, **SIZES[k % len(SIZES)], C=few, D=2)
+        few = classes[0] if k < POINTS // 3 else classes[k % len(classes)]
+        counted = {a: few for a in graph.axes if base_axis(a) in class_axes(graph)}
+        sizes = sizes_for(graph, **SIZES[k % len(SIZES)], C=few, D=2) | counted
         leaves = random_leaves(graph, sizes, rng)
         if k < POINTS // 3:
             leaves = {n: _rounded(v, leaf_of(graph, n)) for n, v in leaves.items()}
@@ -105,6 +109,7 @@ def tried(
     fails: Fails,
     scale: int | None = None,
     first: Sequence[tuple[Mapping[str, int], Leaves]] = (),
+    classes: Sequence[int] = CLASSES,
 ) -> Found:
     """Whether a node passes at every point, `first` the given ones; a counterexample is made small."""
     outputs = {"aux.node": node} | ({"aux.scale": scale} if scale is not None else {})
@@ -118,7 +123,7 @@ def tried(
         return any(fails(found[i], abs(large[i])) for i in np.ndindex(found.shape))
 
     until, count = time.monotonic() + SECONDS, 0
-    for sizes, leaves in (*((s, {**_rest(graph, s), **x}) for s, x in first), *draws(graph, sums)):
+    for sizes, leaves in (*((s, {**_rest(graph, s), **x}) for s, x in first), *draws(graph, sums, classes)):
         if failing(sizes, leaves):
             small = shrunk(graph, sums, sizes, leaves, failing)
             return Found("refuted", shown(small, [leaf.name for leaf in graph.leaves]), count + 1)
@@ -205,4 +210,4 @@ def shown(leaves: Leaves, names: list[str]) -> str:
 
 def _six(array: Any) -> Any:
     """Six digits of each number."""
-    return np.vectorize(lambda x: float(f"{x:.6g}"), otypes=[float])(array).tolist()
+    return np.vectorize(lambda x: float(f"{x:.6g}") + 0.0, otypes=[float])(array).tolist()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lossdsl.derive.claims.cases import CLASSES, class_axes
@@ -16,11 +16,14 @@ WAYS = {
     "zero": "by algebra",
     "constant": "by algebra",
     "limit": "by the limit of its expression",
+    "sign": "by the signs of a polynomial",
     "proper": "the losses are the tangents of a concave entropy",
 }
 
 
-def request(about: Subject, b: Builder, node: int, kind: str, **more: Any) -> dict[str, Any] | None:
+def request(
+    about: Subject, b: Builder, node: int, kind: str, classes: Sequence[int] = CLASSES, **more: Any
+) -> dict[str, Any] | None:
     """The question whether `node` is zero, constant, has the limit 0, or holds the losses of a proper score.
 
     None where the child can't know an operation.
@@ -30,7 +33,7 @@ def request(about: Subject, b: Builder, node: int, kind: str, **more: Any) -> di
     if any(n.op in about.registry.primitives and n.op not in known for n in graph.nodes):
         return None
     sums = prob_sums(about)
-    counts = CLASSES if class_axes(graph) else CLASSES[:1]
+    counts = tuple(classes) if class_axes(graph) else CLASSES[:1]
     shifts = shifted(b, node, graph, sums)
     told = at_sizes(graph, counts)
     return {

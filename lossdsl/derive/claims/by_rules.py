@@ -76,6 +76,9 @@ def nonnegative(b: Builder, n: int, depth: int = _DEPTH) -> bool:
         case "add":
             return all(nonnegative(b, a, depth - 1) for a in node.args) or _over_one(b, n, depth)
         case "sub":
+            x, y = node.args
+            if (b[y].op == "minimum" and x in b[y].args) or (b[x].op == "maximum" and y in b[x].args):
+                return True  # x - min(…, x)
             return _over_one(b, n, depth)
         case "neg":
             return nonpositive(b, node.args[0], depth - 1)

@@ -94,7 +94,8 @@ def never_negative(about: Subject, b: Builder, node: int, scale: int | None) -> 
     if shown is not None and shown.point is None:
         return Found("proved", shown.detail)
     first = [(shown.sizes or {}, dict(shown.point))] if shown is not None and shown.point is not None else []
-    return at_points.tried(about, b, node, at_points.negative, scale, first)
+    found = at_points.tried(about, b, node, at_points.negative, scale, first)
+    return asked(about, found, b, node, "sign")
 
 
 def _limit(about: Subject, op: str, right: ast.Expr, when: Sequence[ast.Condition]) -> Found:

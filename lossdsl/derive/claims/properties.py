@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from lossdsl.check.types import Type
 from lossdsl.derive.claims import at_points, by_rules, shifts
+from lossdsl.derive.claims.cases import CLASSES
 from lossdsl.derive.claims.comparisons import asked, same
 from lossdsl.derive.claims.everywhere import never_negative_everywhere
 from lossdsl.derive.claims.setting import Replacement, Subject, place
@@ -188,51 +189,91 @@ def _weighted(about: Subject, name: str, right: ast.Expr, replaced: dict[str, Re
 
 
 def proper(about: Subject) -> Found:
-    """The expected loss under any q is least where the softmax of the logits is q."""
-    found = scores(about)
-    if isinstance(found, str):
-        return Found("undecided", found)
-    logits, axis, copy, b, loss = found
-    q = b.pick(b.node("softmax", [b.leaf(logits)], (axis,)), {axis: b.index(copy)})
-    other = _at(about, b, copy, logits.name, renamed(logits))
-    gap = b.node("sub", [b.reduce("sum", (copy,), b.node("mul", [q, e])) for e in (other, loss)])
-    found_at = at_points.tried(about, b, gap, at_points.negative, None)
-    return asked(about, found_at, b, loss, "proper")
+    """The expected loss under any q is least where the softmax (of a single logit: the sigmoid) is q."""
+    told = scores(about)
+    if told is None:
+        return Found("undecided", "it is about losses of a row of logits, or of one, and a target")
+    b, q = told.builder, b_softmax(told)
+    other = told.losses(renamed(told.logits))
+    gap = b.node("sub", [b.reduce("sum", (told.copy,), b.node("mul", [q, e])) for e in (other, told.losses(None))])
+    found = at_points.tried(about, b, gap, at_points.negative, None, classes=told.classes)
+    return asked(about, found, b, told.losses(None), "proper", classes=told.classes)
 
 
-def scores(about: Subject) -> tuple[Leaf, str, str, Builder, int] | str:
-    """(logits, their class axis, a copy of it, a builder, the loss for every target along the copy), or why not.
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """A loss for every target along the axis `copy` of its classes, in one builder.
 
-    The target may be an index, a distribution of kind `prob`, or a number in [0, 1] for each of two classes.
+    `logits` is the leaf of a row of logits (of a binary loss: two, whose difference is its logit); `losses` gives the
+    loss for each target, of these logits or of a replacement.
     """
+
+    builder: Builder
+    logits: Leaf
+    axis: str
+    copy: str
+    losses: Callable[[Replacement | None], int]
+    classes: tuple[int, ...]
+
+
+def b_softmax(told: Scores) -> int:
+    """The probabilities along the targets' axis."""
+    b = told.builder
+    return b.pick(b.node("softmax", [b.leaf(told.logits)], (told.axis,)), {told.axis: b.index(told.copy)})
+
+
+def scores(about: Subject) -> Scores | None:
+    """The losses of all targets: an index, a distribution of kind `prob`, or a number from 0 to 1; else None."""
     graph = about.graph
-    targets = [leaf for leaf in graph.leaves if _is_target(about, leaf)]
-    reals = [leaf for leaf in graph.leaves if leaf.differentiable and leaf.role == "input" and leaf not in targets]
-    if len(targets) != 1 or len(reals) != 1 or len(reals[0].axes) != len(graph.batch) + 1:
-        return "it is about losses of a row of logits and a target"
-    logits = reals[0]
-    (axis,) = (a for a in logits.axes if a not in graph.batch)
-    b = about.builder()
-    copy = b.fresh_axis(axis)
-    return logits, axis, copy, b, _at(about, b, copy, "", None)
-
-
-def _is_target(about: Subject, leaf: Leaf) -> bool:
     kinds = {i.name: i.kind for i in about.checked.inputs}
-    return leaf.type.kind.startswith("index ") or kinds.get(leaf.name, "").startswith("prob ")
+    inputs = [leaf for leaf in graph.leaves if leaf.role == "input" and not leaf.name.startswith("@")]
+    reals = [leaf for leaf in inputs if leaf.differentiable]
+    if len(reals) != 1:
+        return None
+    (real,) = reals
+    row = [a for a in real.axes if a not in graph.batch]
+    targets = [leaf for leaf in inputs if leaf != real and _is_target(leaf, kinds.get(leaf.name, ""), bool(row))]
+    if len(targets) != 1 or len(row) > 1:
+        return None
+    (target,) = targets
+    b = about.builder()
+    axis = row[0] if row else b.fresh_axis(BINARY)
+    copy = b.fresh_axis(axis)
+    logits = real if row else Leaf(f"{real.name}'", (*real.axes, axis), _with(real.type, axis), "input", True)
+
+    def losses(other: Replacement | None) -> int:
+        replaced: dict[str, Replacement] = {target.name: lambda b: _certain(b, target, graph, copy)}
+        if not row:
+            z = b.leaf(logits) if other is None else other(b)
+            one, none = (b.pick(z, {axis: b.const(k)}) for k in (1, 0))
+            replaced[real.name] = lambda b: b.node("sub", [one, none])
+        elif other is not None:
+            replaced[real.name] = other
+        return place(b, graph, replaced)["rows"]
+
+    return Scores(b, logits, axis, copy, losses, CLASSES if row else CLASSES[:1])
 
 
-def _at(about: Subject, b: Builder, copy: str, name: str, other: Replacement | None) -> int:
-    """The loss for every target along the axis `copy`, of the logits or of other ones."""
-    (target,) = (leaf for leaf in about.graph.leaves if _is_target(about, leaf))
+BINARY = "Y"
 
-    def certain(b: Builder) -> int:
-        if target.type.kind.startswith("index "):
-            return b.index(copy)
-        (axis,) = (a for a in target.axes if a not in about.graph.batch)
-        return b.node("select", [b.node("eq", [b.index(axis), b.index(copy)]), b.const(1), b.const(0)])
 
-    replaced: dict[str, Replacement] = {target.name: certain}
-    if other is not None:
-        replaced[name] = other
-    return place(b, about.graph, replaced)["rows"]
+def _with(type: Type, axis: str) -> Type:
+    return Type(type.axes | {axis}, "real", FINITE)
+
+
+def _is_target(leaf: Leaf, kind: str, rows: bool) -> bool:
+    if rows:
+        return leaf.type.kind.startswith("index ") or kind.startswith("prob ")
+    return leaf.type.kind == "bool" or (leaf.type.interval.low, leaf.type.interval.high) == (0, 1)
+
+
+def _certain(b: Builder, target: Leaf, graph: Graph, copy: str) -> int:
+    """The target that says: the class at the index of `copy`."""
+    here = b.index(copy)
+    axes = [a for a in target.axes if a not in graph.batch]
+    if target.type.kind.startswith("index "):
+        return here
+    if axes:
+        return b.node("select", [b.node("eq", [b.index(axes[0]), here]), b.const(1), b.const(0)])
+    one = b.node("eq", [here, b.const(1)])
+    return one if target.type.kind == "bool" else b.node("select", [one, b.const(1), b.const(0)])

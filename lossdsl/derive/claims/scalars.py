@@ -69,6 +69,10 @@ class Scalars:
             self.nodes.append((op, args))
         return self.ids[key]
 
+    def is_probability(self, n: int) -> bool:
+        """Whether it is known to lie in [0, 1]."""
+        return any(n in simplex for simplex in self.simplices)
+
     def total(self, terms: Sequence[int]) -> int:
         """The sum; probabilities of all outcomes sum to 1, those of all but one to its complement."""
         for simplex in self.simplices:
@@ -146,6 +150,9 @@ def _fold(s: Scalars, op: str, args: tuple[int, ...]) -> int | None:
             if values[1] == 1:
                 return args[0]
             inner = s.nodes[args[0]][1]
+            whole = values[1] is not None and Fraction(values[1]).denominator == 1
+            if whole and ops[0] in ("mul", "div"):
+                return s.node(ops[0], [s.node("pow", [a, args[1]]) for a in inner])
             if values[1] == 2 and ops[0] == "neg":
                 return s.node("pow", [inner[0], args[1]])
             if values[1] == 2 and ops[0] == "sqrt" and (s.value(inner[0]) or 0) > 0:
@@ -157,6 +164,9 @@ def _fold(s: Scalars, op: str, args: tuple[int, ...]) -> int | None:
                 return args[1]
         case "exp" | "expm1" | "log" | "lse":
             return _logarithm(s, op, args, values)
+        case "clip":
+            if s.is_probability(args[0]) and (values[1] is not None and values[1] <= 0) and values[2] == 1:
+                return args[0]
         case "maximum" | "minimum":
             if args[0] == args[1]:
                 return args[0]

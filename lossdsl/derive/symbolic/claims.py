@@ -200,19 +200,74 @@ def _constant(a: Algebra, e: Any, request: Mapping[str, Any]) -> bool:
 def _limit(a: Algebra, e: Any, request: Mapping[str, Any]) -> bool:
     x = a.symbol(request["param"])
     to = sympy.oo if request["to"] == "inf" else lift(Fraction(request["to"]))
-    return all(vanishes(a, limit(e, x, to, side)) for side in request["sides"])
+    return all(vanishes(a, limit(a, e, x, to, side)) for side in request["sides"])
 
 
-def limit(e: Any, x: Any, to: Any, side: str) -> Any:
-    """Of continuous compositions by their value, else sympy's."""
-    if to.is_finite and not e.has(sympy.Piecewise):
-        value = e.subs(x, to)
-        if not value.has(sympy.nan, sympy.zoo, sympy.oo):
-            return value
-    return sympy.limit(e, x, to, side)
+class NoLimitError(Exception):
+    """The limit was not found."""
 
 
-_SHOWN = {"zero": _zero, "constant": _constant, "limit": _limit}
+def limit(a: Algebra, e: Any, x: Any, to: Any, side: str) -> Any:
+    """The limit of a composition: of its arguments, of numerator and denominator, by de l'Hospital's rule at 0/0."""
+    if to == sympy.oo:
+        u = sympy.Symbol("u", positive=True)
+        return limit(a, e.subs(x, 1 / u), u, sympy.Integer(0), "+")
+    try:
+        return _limit_of(a, e, x, to, ORDERS)
+    except NoLimitError:
+        return sympy.limit(e, x, to, side)
+
+
+ORDERS = 4  # how often numerator and denominator are differentiated
+
+
+def _limit_of(a: Algebra, e: Any, x: Any, to: Any, orders: int) -> Any:
+    if not e.has(x):
+        return e
+    if e.has(sympy.Piecewise):
+        raise NoLimitError
+    value = e.subs(x, to)
+    if not value.has(sympy.nan, sympy.zoo, sympy.oo, -sympy.oo):
+        return value
+    if isinstance(e, sympy.Mul | sympy.Pow):
+        top, bottom = sympy.fraction(e)
+        if bottom.has(x):
+            return _quotient(a, top, bottom, x, to, orders)
+    if isinstance(e, sympy.Add):
+        try:
+            return sympy.Add(*(_limit_of(a, term, x, to, orders) for term in e.args))
+        except NoLimitError:
+            top, bottom = sympy.fraction(sympy.together(e))
+            if bottom.has(x):
+                return _quotient(a, top, bottom, x, to, orders)
+            raise
+    if isinstance(e, sympy.Pow | sympy.Mul | sympy.Function | sympy.exp | sympy.log):
+        found = e.func(*(_limit_of(a, part, x, to, orders) for part in e.args))
+        if not found.has(sympy.nan, sympy.zoo, sympy.oo, -sympy.oo):
+            return found
+    raise NoLimitError
+
+
+def _quotient(a: Algebra, top: Any, bottom: Any, x: Any, to: Any, orders: int) -> Any:
+    above, below = (_limit_of(a, part, x, to, orders) for part in (top, bottom))
+    if not vanishes(a, below):
+        return above / below
+    if orders == 0 or not vanishes(a, above):
+        raise NoLimitError
+    top, bottom = sympy.diff(top, x), sympy.diff(bottom, x)
+    return _limit_of(a, sympy.Mul(top, 1 / bottom, evaluate=False) if bottom != 1 else top, x, to, orders - 1)
+
+
+def _never_negative(a: Algebra, e: Any, request: Mapping[str, Any]) -> bool:
+    """A quotient of polynomials in positive numbers, all of whose coefficients have one sign."""
+    groups = a.groups
+    if len(groups) != 1 or e.has(sympy.Piecewise):
+        return False
+    (group,) = groups
+    return _positive(e, group[:-1], {group[-1]: 1 - sympy.Add(*group[:-1])}) or vanishes(a, e)
+
+
+_SHOWN = {"zero": _zero, "constant": _constant, "limit": _limit, "sign": _never_negative}
 
 
 def proper(a: Algebra, losses: Sequence[Any]) -> bool:
@@ -233,22 +288,20 @@ def proper(a: Algebra, losses: Sequence[Any]) -> bool:
     return all(_positive(second[:k, :k].det(), free) for k in range(1, len(free) + 1))
 
 
-def _positive(e: Any, free: Sequence[Any]) -> bool:
-    """Whether e > 0 wherever the symbols and what they leave of 1 are positive: by its sign, or by intervals."""
-    e = sympy.factor(sympy.cancel(sympy.together(sympy.powsimp(e))))
-    if e.is_positive:
-        return True
-    positive = {x: sympy.Symbol(f"{x.name}+", positive=True) for x in free}
-    # on the simplex scaled by a positive number: x/(x + y + r) for positive x, y, r
+def _positive(e: Any, free: Sequence[Any], last: Mapping[Any, Any] | None = None) -> bool:
+    """Whether e > 0 wherever the symbols, and what they leave of 1, are positive.
+
+    They are x/(x + … + r) for positive numbers x, r, in which e has a sign that sympy sees, or none of whose terms is
+    negative.
+    """
+    e = sympy.cancel(sympy.together(sympy.powsimp(e.subs(last or {}))))
+    numbers = {x: sympy.Symbol(f"{x.name}+", positive=True) for x in free}
     r = sympy.Symbol("r", positive=True)
-    total = sympy.Add(*positive.values(), r)
-    scaled = sympy.factor(
-        sympy.cancel(sympy.together(e.subs({x: y / total for x, y in positive.items()}, simultaneous=True)))
-    )
-    return bool(
-        scaled.is_positive
-        or (sympy.expand(scaled.as_numer_denom()[0]).is_positive and scaled.as_numer_denom()[1].is_positive)
-    )
+    total = sympy.Add(*numbers.values(), r)
+    scaled = e.subs({x: y / total for x, y in numbers.items()}, simultaneous=True)
+    scaled = sympy.factor(sympy.cancel(sympy.together(scaled)))
+    top, bottom = sympy.fraction(scaled)
+    return bool(scaled.is_positive or (sympy.expand(top).is_positive and sympy.expand(bottom).is_positive))
 
 
 def answers(requests: Sequence[Mapping[str, Any]], registry: Registry) -> Iterator[bool]:
