@@ -26,7 +26,8 @@ from lossdsl.source.diagnostic import InternalError
 
 POINTS = 3
 TIMEOUT = 20.0  # seconds
-LOADING = 10.0  # more for a child's start
+LOADING = 30.0  # more for a child's start
+PATIENCE = 3  # how much longer than it may compute a child is waited for
 MEMORY = 3 * 2**30  # bytes of address space
 
 
@@ -99,7 +100,8 @@ def prove_graph(
 def settle(claims: Sequence[Mapping[str, Any]], timeout: float = TIMEOUT, memory: int = MEMORY) -> list[bool]:
     """Whether sympy shows each claim (requests of `derive/claims/by_algebra.py`), each within `timeout` seconds.
 
-    One child takes them in turn; where it is too slow or runs out of memory, another goes on with the next.
+    One child takes them in turn, and gives up on a claim when it has computed that long. Where it doesn't answer, or
+    runs out of memory, another goes on with the next.
     """
     found: list[bool] = []
     while len(found) < len(claims):
@@ -119,10 +121,10 @@ def _answers(claims: Sequence[Mapping[str, Any]], timeout: float, memory: int) -
         assert child.stderr is not None
         threading.Thread(target=_read, args=(child.stdout, lines), daemon=True).start()
         try:
-            child.stdin.write(json.dumps({"claims": list(claims), "memory": memory}))
+            child.stdin.write(json.dumps({"claims": list(claims), "memory": memory, "timeout": timeout}))
             child.stdin.close()
             for i in range(len(claims)):
-                line = lines.get(timeout=timeout + (LOADING if i == 0 else 0))
+                line = lines.get(timeout=PATIENCE * timeout + (LOADING if i == 0 else 0))
                 if not line:
                     break
                 yield json.loads(line)["shown"]
@@ -189,7 +191,7 @@ def main() -> int:
     request = json.load(sys.stdin)
     _limit(request["memory"])
     if "claims" in request:
-        for shown in answers(request["claims"], base_registry()):
+        for shown in answers(request["claims"], base_registry(), request["timeout"]):
             print(json.dumps({"shown": shown}), flush=True)
         return 0
     for proof in prove(request):

@@ -1,27 +1,23 @@
 """Every file of the packs: in the formatter's spelling, right without warnings, and its examples hold.
 
-Claims take a while at 50 digits: those of a sample of the files are decided, of all under LOSSDSL_FULL_TESTS.
+Their claims are decided in tests/derive/test_library_claims.py.
 """
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pytest
 
 from lossdsl.api import registry
-from lossdsl.derive.claims.decide import decide
 from lossdsl.derive.examples import run_examples
 from lossdsl.packs.header import read_header
 from lossdsl.pipeline import middle
 from lossdsl.source.text import Source
 from lossdsl.syntax.format import format_loss
 from tests.catalogue.lengths import saying
-from tests.losses import FULL
 
 FILES = {full: file for full, file in registry().losses.items() if "/" in full}
-DECIDED = set(FILES) if FULL else set(random.Random(1).sample(sorted(FILES), 12))
 LONG = {
     "ranking/lambda_loss",  # four schemes of weights, a line each, and seven params
     "std/aldr_kl",  # a temperature is found first, and goes back to the caller
@@ -42,6 +38,3 @@ def test_file(full: str) -> None:
     assert saying(source.text) <= 15 or full in LONG
     results = run_examples(made.checked, registry(), lambda modes: middle(source, registry(), modes).graph)
     assert all(result.ok for result in results), results
-    if full in DECIDED:
-        verdicts = decide(made.lossdef, made.checked, registry())
-        assert not [v.claim for v in verdicts if v.status == "refuted"]

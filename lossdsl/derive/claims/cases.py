@@ -66,12 +66,13 @@ def cases(
     known: Mapping[int, str] | None = None,
     stick: bool = True,
     logs: Collection[str] = (),
+    extents: Mapping[str, int] | None = None,
 ) -> Iterator[Case]:
     """Every case of the outputs for so many classes. NotWrittenError where they have no written form, or too many.
 
     `shifts` names leaves that are read only up to a shift, `sums` those that sum to 1 along an axis; `known` gives
     nodes, and `logs` leaves, that are the logarithm of a variable of the unit interval. Without `stick`, probabilities
-    are variables that are known to sum to 1, which is what algebra needs.
+    are variables that are known to sum to 1, which is what algebra needs. `extents` are those of axes of another size.
     """
     wanted = [graph.output(name) for name in outputs]
     nodes = _above(graph, wanted, known or {})
@@ -79,6 +80,7 @@ def cases(
         raise NotWrittenError("rows that read other rows")
     over = class_axes(graph)
     sizes = {a: 1 if a in graph.batch else classes if base_axis(a) in over else OTHERS for a in graph.axes}
+    sizes |= {a: (extents or {})[base_axis(a)] for a in graph.axes if base_axis(a) in (extents or {})}
     for node in graph.nodes:
         if node.op == "order":
             raise NotWrittenError("order")

@@ -16,12 +16,13 @@ from lossdsl.derive.claims.verdict import Found
 from lossdsl.ir.builder import Builder
 from lossdsl.syntax import ast
 
-LIMIT_STEP = 1e-12
-FAR = 1e12
+STEPS = (Fraction(1, 10**20), Fraction(1, 10**40))  # from a limit; the reciprocals stand for infinity
+AGREE = 1e-15  # of both sides at the second step, if the difference hasn't shrunk
+SHRINKS = Fraction(3, 4)  # by at least this, even where it goes like 1/log
 
 
-def settings(about: Subject, when: Sequence[ast.Condition], near: bool = False) -> dict[str, Replacement]:
-    """Leaves replaced by the values of the conditions; with `near`, a limit's by a number close to it.
+def settings(about: Subject, when: Sequence[ast.Condition], near: Fraction | None = None) -> dict[str, Replacement]:
+    """Leaves replaced by the values of the conditions; a limit's by a number that is `near` away from it.
 
     Conditions on modes are not among them: they choose the graph.
     """
@@ -34,9 +35,9 @@ def settings(about: Subject, when: Sequence[ast.Condition], near: bool = False) 
         if kinds[condition.name] == "bool":
             number = bool(number)
         if condition.limit:
-            if not near:
+            if near is None:
                 continue
-            number = FAR if number == inf else float(number) + LIMIT_STEP
+            number = abs(1 / near) if number == inf else Fraction(number) + near
         found[condition.name] = partial(Builder.const, value=number)
     return found
 
@@ -88,6 +89,8 @@ def asked(about: Subject, found: Found, b: Builder, node: int, kind: str, **more
 
 def never_negative(about: Subject, b: Builder, node: int, scale: int | None) -> Found:
     """By the signs of its parts, by intervals over the whole domain, else at points."""
+    if b.type(node).interval.low >= 0:
+        return Found("proved", "by the range of the expression")
     if by_rules.nonnegative(b, node):
         return Found("proved", "by the signs of its parts")
     shown = never_negative_everywhere(about, b, node)
@@ -102,19 +105,21 @@ def _limit(about: Subject, op: str, right: ast.Expr, when: Sequence[ast.Conditio
     if op != "==" or len([c for c in when if c.limit]) > 1:
         return Found("undecided", "a limit is of an equation, in one param")
     (to,) = (c for c in when if c.limit)
-    b = about.builder()
-    replaced = settings(about, when, near=True)
-    sides = [place(b, graph, replaced)["rows"] for graph in (about.graph, about.expression(right))]
-    # near a limit both sides may differ by about the step
-    fails = partial(at_points.differs, slack=1e4 * LIMIT_STEP)
-    found = at_points.tried(about, b, b.node("sub", sides), fails, sides[1])
-    exact = about.builder()
-    replaced = settings(about, when)
-    sides = [place(exact, graph, replaced)["rows"] for graph in (about.graph, about.expression(right))]
     leaf = next((leaf for leaf in about.graph.leaves if leaf.name == to.name), None)
     number = value_of(to.value)
     side = "-" if leaf is not None and leaf.type.interval.high == number else "+"
     one_sided = leaf is not None and number in (leaf.type.interval.low, leaf.type.interval.high)
+    b = about.builder()
+    gaps = []
+    for step in STEPS:
+        replaced = settings(about, when, near=step if side == "+" else -step)
+        sides = [place(b, graph, replaced)["rows"] for graph in (about.graph, about.expression(right))]
+        gaps.append(b.node("abs", [b.node("sub", sides)]))
+    excess = b.node("sub", [gaps[1], b.node("mul", [b.const(SHRINKS), gaps[0]])])
+    found = at_points.tried(about, b, excess, lambda d, size: bool(d > AGREE * (1 + size)), sides[1])
+    exact = about.builder()
+    replaced = settings(about, when)
+    sides = [place(exact, graph, replaced)["rows"] for graph in (about.graph, about.expression(right))]
     return asked(
         about,
         found,

@@ -67,7 +67,7 @@ def _verdict(about: Subject, claim: ast.Claim, found: Found) -> Verdict:
 
 def _decided(about: Subject, claim: ast.Claim) -> Found:
     value, when = claim.value, claim.when
-    sizing = [c.name for c in when for p in about.checked.params if p.name == c.name and p.kind == "int"]
+    sizing = [c.name for c in when for p in about.checked.params if p.name == c.name and p.integer]
     if sizing and any(axis.size is not None for axis in about.checked.axes):
         return Found("undecided", f"`{sizing[0]}` is the size of an axis, which stays as it is in a claim")
     match value:

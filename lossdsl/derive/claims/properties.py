@@ -172,10 +172,7 @@ def _weighted(about: Subject, name: str, right: ast.Expr, replaced: dict[str, Re
     made = place(b, one.graph, {})
     logp = b.leaf(at_points.leaf_of(one.graph, LOG))
     bound = place(b, about.expression(right), replaced)["rows"]
-    parts = [made["aux.slope"], made["aux.scale"], b.node("expm1", [logp])]
-    product = parts[0]
-    for part in parts[1:]:
-        product = b.node("mul", [product, part])
+    product = b.node("mul", [made["aux.weight"], b.node("expm1", [logp])])
     gap = b.node(
         "sub", [b.node("pow", [bound, b.const(2)]), b.node("mul", [b.const(2), b.node("pow", [product, b.const(2)])])]
     )

@@ -21,8 +21,8 @@ LOG = "@logp"  # the leaf that stands for log p
 class ByOne:
     """A loss as a function of log p, p the probability of one class under softmax(scale·x + what doesn't read x).
 
-    `graph` has the loss as `rows` and its derivative in log p as `aux.slope`, both of the leaf `@logp`; `aux.scale` is
-    the scale (1, 1/T). The gradient in x is -scale·slope·(softmax - e_class).
+    `graph` has the loss as `rows`, and as `aux.weight` the weight of the gradient in x, which is weight·(softmax - e):
+    -scale times the derivative in log p. Both read the leaf `@logp`.
     """
 
     leaf: str
@@ -55,7 +55,8 @@ def by_one(about: Subject) -> ByOne | None:
     one = {"@rows": lambda b: b.const(1)}
     slope = place(final, joint, one)[f"grad.{LOG}"]
     kept = place(final, told, {})
-    found = final.graph({"rows": kept["rows"], "aux.slope": slope, "aux.scale": kept["aux.scale"]})
+    weight = final.node("neg", [final.node("mul", [kept["aux.scale"], slope])])
+    found = final.graph({"rows": kept["rows"], "aux.weight": weight})
     return ByOne(moving[0].name, found)
 
 

@@ -6,7 +6,9 @@ polynomials in them, their logarithms and their powers, which is 0 only if its n
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -15,7 +17,7 @@ import sympy
 
 from lossdsl.derive.claims.cases import Case, cases
 from lossdsl.derive.claims.enclose import needed
-from lossdsl.derive.claims.scalars import Scalars
+from lossdsl.derive.claims.scalars import NotWrittenError, Scalars
 from lossdsl.derive.symbolic.terms import Symbolic, lift
 from lossdsl.derive.transport import from_json
 from lossdsl.primitives.interval import Interval
@@ -304,12 +306,36 @@ def _positive(e: Any, free: Sequence[Any], last: Mapping[Any, Any] | None = None
     return bool(scaled.is_positive or (sympy.expand(top).is_positive and sympy.expand(bottom).is_positive))
 
 
-def answers(requests: Sequence[Mapping[str, Any]], registry: Registry) -> Iterator[bool]:
-    """Each request settled or not; whatever sympy can't do is no proof."""
-    from lossdsl.derive.claims.scalars import NotWrittenError
-
+def answers(requests: Sequence[Mapping[str, Any]], registry: Registry, timeout: float) -> Iterator[bool]:
+    """Each request settled or not, in `timeout` seconds of computing; whatever sympy can't do is no proof."""
     for request in requests:
         try:
-            yield settle(request, registry)
-        except (NotWrittenError, NotImplementedError, ValueError, TypeError, KeyError, sympy.PolynomialError):
-            yield False
+            with _clock(timeout):
+                shown = settle(request, registry)
+        except (_OutOfTimeError, NotWrittenError, NotImplementedError, ValueError, TypeError, KeyError):
+            shown = False
+        except (sympy.PolynomialError, RecursionError, ZeroDivisionError):
+            shown = False
+        yield shown
+
+
+class _OutOfTimeError(Exception):
+    """The clock has run out."""
+
+
+@contextmanager
+def _clock(seconds: float) -> Iterator[None]:
+    """Raises _OutOfTimeError when this process has computed that long (without such a clock, the parent's runs)."""
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def ring(*_: object) -> None:
+        raise _OutOfTimeError
+
+    signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)

@@ -1,0 +1,176 @@
+"""An analysis as plain data, and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isinf, pi
+from typing import Any
+
+from lossdsl.check.typed import CheckedLoss
+from lossdsl.derive.analysis import properties, shape
+from lossdsl.derive.claims.setting import subject
+from lossdsl.derive.prove import TIMEOUT
+from lossdsl.registry import Registry
+from lossdsl.syntax import ast
+
+
+def analyze(
+    lossdef: ast.LossDef,
+    checked: CheckedLoss,
+    registry: Registry,
+    settings: Mapping[str, float] | None = None,
+    timeout: float = TIMEOUT,
+) -> dict[str, Any]:
+    """Everything that is found of a loss; DiagnosticError if it can't be compiled.
+
+    Properties hold for all params or at the values given (the defaults, and `settings` over them), shapes at these.
+    `timeout` is the seconds that sympy has for a proof (0: never asked).
+    """
+    about = subject(lossdef, checked, registry)
+    values: dict[str, Any] = {p.name: p.default for p in checked.params if not p.modes} | dict(settings or {})
+    at = properties.at_values(about, values)
+    told = ", ".join(f"{name} = {_short(value)}" for name, value in values.items())
+    found = properties.found_properties(about, at, told, timeout)
+    found += [p for c in (2, 3) if (p := properties.calibrated(at, c)) is not None]
+    low, high = properties.bounds(at, timeout)
+    form = shape.shape(at, _extents(checked, values))
+    return {
+        "name": checked.name,
+        "params": {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()},
+        "properties": [{"claim": p.claim, "status": p.status, "detail": p.detail, "params": p.at} for p in found],
+        "bounds": {"lower": _bound(low), "upper": _bound(high)},
+        "probability": _in_p(form),
+        "gradient": _weight(form),
+        "margin": _in_margin(form),
+    }
+
+
+def _extents(checked: CheckedLoss, values: Mapping[str, Any]) -> dict[str, int]:
+    """The extents of axes that params size, or have."""
+    found = {p.axes[0]: len(values[p.name]) for p in checked.params if isinstance(values.get(p.name), tuple | list)}
+    for axis in checked.axes:
+        term = axis.size
+        if term is not None and term.attrs and term.op == "const":
+            found[axis.name] = int(term.attrs[0])  # type: ignore[arg-type]
+        elif term is not None and term.attrs and term.attrs[0] in values:
+            found[axis.name] = int(values[str(term.attrs[0])])
+    return found
+
+
+def _bound(b: properties.Bound) -> dict[str, Any]:
+    return {"value": b.value, "status": b.status, "detail": b.detail}
+
+
+def _in_p(form: shape.Shape) -> dict[str, Any] | None:
+    if form.in_p is None:
+        return None
+    series = shape.polynomial(form.in_p)
+    return {
+        "classes": "any" if form.any_classes else 2,
+        "polynomial": None if series is None else [{"power": e, "coefficient": c} for e, c in series],
+        "at_0": shape.towards(form.in_p, "p -> 0"),
+        "at_1": None if not series else {"power": series[0][0], "coefficient": series[0][1]},
+        "values": [{"p": p, "loss": v} for p, v in shape.weights(form.in_p)],
+    }
+
+
+def _weight(form: shape.Shape) -> dict[str, Any] | None:
+    if form.weight is None:
+        return None
+    return {
+        "form": "weight(p) * (softmax - e)",
+        "weights": [{"p": p, "weight": w} for p, w in shape.weights(form.weight)],
+        "at_0": shape.towards(form.weight, "p -> 0"),
+    }
+
+
+def _in_margin(form: shape.Shape) -> dict[str, Any] | None:
+    if form.in_margin is None:
+        return None
+    radius = shape.radius(form.in_margin)
+    return {
+        "wrong": shape.towards(form.in_margin, "margin -> -inf"),
+        "right": shape.towards(form.in_margin, "margin -> inf"),
+        "radius": None if radius is None else "inf" if isinf(radius) else radius,
+    }
+
+
+TOLD = (0.01, 0.1, 0.5, 0.9, 0.99)  # the probabilities whose weights stand in the table
+
+# --- in words ---------------------------------------------------------------------------------------------------------
+
+
+def in_words(record: Mapping[str, Any]) -> str:
+    """A table of the record for people."""
+    rows = [(p["claim"], _status(p)) for p in record["properties"]]
+    for side in ("lower", "upper"):
+        bound = record["bounds"][side]
+        value = "none" if bound["value"] is None else _short(bound["value"])
+        rows.append((f"{side} bound", f"{value} ({bound['status']}{': ' * bool(bound['detail'])}{bound['detail']})"))
+    if record["probability"] is not None:
+        rows += _probability_rows(record["probability"])
+    if record["gradient"] is not None:
+        pairs = ", ".join(f"{w['weight']:.4g} at p = {w['p']}" for w in record["gradient"]["weights"] if w["p"] in TOLD)
+        rows.append(("gradient", f"weight(p) * (softmax - e), weight {pairs}"))
+        rows.append(("weight, p -> 0", _trend(record["gradient"]["at_0"], "1/p")))
+    if record["margin"] is not None:
+        margin = record["margin"]
+        rows.append(("margin -> -inf", _trend(margin["wrong"], "the margin")))
+        rows.append(("margin -> inf", _trend(margin["right"], "the margin")))
+        rows.append(("radius along a step", _radius(margin["radius"])))
+    width = max(len(name) for name, _ in rows)
+    params = ", ".join(f"{name} = {_short(v)}" for name, v in record["params"].items())
+    head = record["name"] + (f" at {params}" if params else "")
+    return "\n".join([head, *(f"  {name:<{width}}  {text}" for name, text in rows)])
+
+
+def _status(p: Mapping[str, Any]) -> str:
+    where = f" at {p['params']}" if p["params"] and p["status"] != "refuted" else ""
+    word = {"proved": "yes, proved", "held": "yes", "refuted": "no"}[p["status"]]
+    return f"{word}{where}: {p['detail']}"
+
+
+def _probability_rows(found: Mapping[str, Any]) -> list[tuple[str, str]]:
+    classes = "any number of classes" if found["classes"] == "any" else "two classes"
+    rows = []
+    series = found["polynomial"]
+    if series is None:
+        rows.append(("in 1 - p", f"no series at p = 1 ({classes})"))
+    elif series:
+        terms = " + ".join(f"{_short(t['coefficient'])} (1-p)^{_short(t['power'])}" for t in series)
+        rows.append(("in 1 - p", f"{terms} + … ({classes})".replace("+ -", "- ")))
+    rows.append(("p -> 0", _trend(found["at_0"], "1/p")))
+    if found["at_1"] is not None:
+        rows.append(("p -> 1", f"{_short(found['at_1']['coefficient'])} (1-p)^{_short(found['at_1']['power'])}"))
+    return rows
+
+
+def _trend(found: Mapping[str, Any] | None, of: str) -> str:
+    if found is None:
+        return "not found"
+    match found["kind"]:
+        case "bounded":
+            return f"tends to {_short(found['limit'])}"
+        case "linear" | "logarithmic":
+            return f"{found['kind']}, slope {_short(found['slope'])}" + (" in log(1/p)" if of == "1/p" else "")
+        case "power":
+            return f"like {of} to the power {_short(found['exponent'])}"
+        case "exponential":
+            return f"exponential, rate {_short(found['rate'])}"
+    return str(found["kind"])
+
+
+def _radius(radius: float | str | None) -> str:
+    if radius is None:
+        return "0: not analytic at a tie"
+    if radius == "inf":
+        return "infinite"
+    times = float(radius) / pi
+    near = {0.25: "π/4", 0.5: "π/2", 1.0: "π", 2.0: "2π", 4.0: "4π"}.get(round(times, 6))
+    return f"{near or _short(float(radius))}/Δ for a step of length Δ of the target's logit from a tie"
+
+
+def _short(x: Any) -> str:
+    if isinstance(x, tuple | list):
+        return f"[{', '.join(map(_short, x))}]"
+    return f"{x:.6g}" if isinstance(x, float | int) else str(x)
