@@ -1,0 +1,150 @@
+"""The reductions of a sweep: their states over a block, what an element adds, how simd merges them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lossdsl.backends.api import Let, Load, NotSupportedError, Reduce, Store
+from lossdsl_cpu.cxx import identifier, real
+from lossdsl_cpu.element import Run, cone, elements, masked, pointer
+from lossdsl_cpu.nest import extent, state_type
+from lossdsl_cpu.rows import Sweep
+from lossdsl_cpu.tile import column_type, look, state_names, stored
+
+
+def body(run: Run) -> None:
+    """Element values, reductions and stores of a sweep, in the order of the program."""
+    s = run.sweep
+    live = {id(x) for x in s.live}
+    for x in s.body:
+        match x:
+            case Let() | Load():
+                if id(x) in live:
+                    elements(run, [x])
+                    if x.value.name in s.kept:
+                        run.say(f"{run.kept(identifier(x.value.name) + '_kept')} = {identifier(x.value.name)};")
+            case Reduce():
+                add(run, x)
+            case Store():
+                guard = run.names[run.tile.rows.guard].text if run.tile.rows.guard and run.lanes else ""
+                b = run.tile.nest.buffer(x.buffer)
+                run.say(f"put({stored(run.tile, x, run.names, guard)}, {pointer(run, b, x.index)});")
+
+
+def column(run: Run, r: Reduce) -> None:
+    """One entry more in a reduction over the rows, for the element of the loop around."""
+    a, n = state_names(r), f"k.{extent(run.sweep.axis)}"
+    t = look(run.tile, r.args[0], run.names)
+    x = f"(double){real(t)}" if column_type(r) == "double" else f"(long){t.text}"
+    if r.reduction == "count":
+        x = "1" if not isinstance(r.args[0], str) else f"(long)({t.text} != 0)"
+    conditions = [] if r.where is None else [look(run.tile, r.where, run.names, "bool").text]
+    if run.lanes:
+        conditions = ["l < n", *([run.names[run.tile.rows.guard].text] if run.tile.rows.guard else []), *conditions]
+    x = f"{' & '.join(conditions)} ? {x} : 0" if conditions else x
+    run.say(f"{a}_v += {x};" if run.lanes else f"{a}_parts[b * {n} + {run.column}] += {x};")
+
+
+def add(run: Run, r: Reduce) -> None:
+    """One entry more in a reduction's state of this block."""
+    if run.sweep.column(r):
+        return column(run, r)
+    a = state_names(r)
+    t = look(run.tile, r.args[0], run.names)
+    x = real(t)
+    match r.reduction:
+        case "sum" | "prod":
+            neutral = "0" if r.reduction == "sum" else "1"
+            sign = "+" if r.reduction == "sum" else "*"
+            if r.values[0].dtype == "real":
+                run.say(f"{run.acc(a + '_s')} {sign}= (double)({masked(run, r, x, f'R({neutral})')});")
+            else:
+                run.say(f"{run.acc(a + '_s')} {sign}= {masked(run, r, f'(long){t.text}', f'{neutral}L')};")
+        case "count":
+            one = "1" if not isinstance(r.args[0], str) else f"({t.text} != 0)"
+            run.say(f"{run.acc(a + '_s')} += {masked(run, r, one, '0')};")
+        case "max" | "min":
+            kind = "maximum" if r.reduction == "max" else "minimum"
+            v = run.acc(a + "_s")
+            x = x if r.values[0].dtype == "real" else f"(long){t.text}"
+            run.say(f"{v} = {masked(run, r, f'{kind}({v}, {x})', v)};")
+        case "logsumexp":
+            e, b = f"{a}_e", run.acc(f"{a}_base")
+            inside = "" if r.where is None else f"{look(run.tile, r.where, run.names, 'bool').text} & "
+            function = "exp" if r.where is not None else "exp_neg"
+            run.say(f"const R {e} = {function}({x} - {b});")
+            if r.values[0].name in run.sweep.exps:
+                run.say(f"{run.kept(a + '_exps')} = {e};")
+            run.say(f"const bool {a}_at = {inside}({x} == {b});")
+            term = f"{a}_at ? 0. : (double){e}"
+            run.say(f"{run.acc(a + '_s')} += {term if r.where is None else f'{inside}(!{a}_at) ? (double){e} : 0.'};")
+            run.say(f"{run.acc(a + '_n')} += {a}_at;")
+        case "ties":
+            inside = "" if r.where is None else f"{look(run.tile, r.where, run.names, 'bool').text} & "
+            run.say(f"{run.acc(a + '_n')} += {inside}({x} == {run.acc(a + '_top')});")
+        case "argmax":
+            inside = "" if r.where is None else f"{look(run.tile, r.where, run.names, 'bool').text} & "
+            v = run.acc(a + "_n")
+            run.say(f"{v} = {inside}({x} == {run.acc(a + '_top')}) & ({run.column} < {v}) ? {run.column} : {v};")
+
+
+def initial(r: Reduce) -> list[tuple[str, str, str, str]]:
+    """(suffix, type, start, how simd merges it) of a reduction's state over a block."""
+    dtype = r.values[0].dtype
+    match r.reduction:
+        case "sum":
+            return [("_s", "double", "0", "+")] if dtype == "real" else [("_s", "long", "0", "+")]
+        case "prod":
+            if dtype != "real":
+                raise NotSupportedError("a product of whole numbers")
+            return [("_s", "double", "1", "*")]
+        case "count":
+            return [("_s", "int", "0", "+")]
+        case "max" | "min":
+            kind = "R" if dtype == "real" else "long"
+            sign = "-" if r.reduction == "max" else ""
+            start = f"{sign}lim<R>::inf" if kind == "R" else f"{sign}9223372036854775807L"
+            return [("_s", kind, start, "max_r" if r.reduction == "max" else "min_r")]
+        case "logsumexp":
+            return [("_s", "double", "0", "+"), ("_n", "int", "0", "+")]
+        case "ties":
+            return [("_n", "int", "0", "+")]
+        case "argmax":
+            return [("_n", "int", "2147483647", "min")]
+    raise NotSupportedError(f"the reduction {r.reduction!r}")
+
+
+def state_rows(s: Sweep) -> list[Reduce]:
+    """The reductions of a sweep that have a state for each row."""
+    return [r for r in s.reductions if not s.column(r)]
+
+
+def clauses(states: Sequence[tuple[str, str]]) -> str:
+    """OpenMP clauses for states by how they merge."""
+    by: dict[str, list[str]] = {}
+    for name, how in states:
+        by.setdefault(how, []).append(name)
+    return "".join(f" reduction({how} : {', '.join(names)})" for how, names in by.items())
+
+
+def row_state(r: Reduce, at_row: str) -> str:
+    """The state of one row for a reduction over all rows."""
+    a = state_names(r)
+    kind = state_type(r, r.values[0].dtype)
+    if r.reduction == "logsumexp":
+        return f"{kind}{{{a}_top{at_row}, {a}_s{at_row} + ({a}_n{at_row} - 1)}}" if at_row else f"{a}_all"
+    return f"{kind}{{{a}_s{at_row}}}"
+
+
+def tops(run: Run, two: Sequence[Reduce]) -> None:
+    """The pass that finds maxima."""
+    before = dict(run.names)
+    elements(run, cone(run, [x for r in two for x in (r.args[0], r.where)]))
+    for r in two:
+        top = run.acc(state_names(r) + "_top")
+        x = real(look(run.tile, r.args[0], run.names))
+        condition = f"{x} > {top}"
+        if r.where is not None:
+            condition = f"{look(run.tile, r.where, run.names, 'bool').text} & ({condition})"
+        run.say(f"{top} = {condition} ? {x} : {top};")
+    run.names = before
