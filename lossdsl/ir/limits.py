@@ -5,8 +5,8 @@ The largest loss of the packs has 130 operations, 1600 with all its derivatives,
 
 from __future__ import annotations
 
-MOST_NODES = 2_000  # of a graph, before it is derived
-MOST_DERIVED = 8_000  # of a graph with its derivatives, those included that turned out not to be needed
+MOST_NODES = 1_000  # of a graph, before it is derived
+MOST_DERIVED = 6_000  # of a graph with its derivatives, those included that turned out not to be needed
 MOST_STATEMENTS = 6_000  # of a program
 
 

@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import isfinite
 
 from lossdsl.check.types import Type
 from lossdsl.ir.builder import Builder, bound_axes
 from lossdsl.ir.graph import Graph, Node, Scalar, reachable
+from lossdsl.ir.rules.algebra import small
 from lossdsl.plan.kernel import Buffer
 from lossdsl.primitives.interval import UNIT
 from lossdsl.registry import Registry
@@ -209,9 +209,10 @@ def _same(x: Scalar, y: Scalar | None) -> bool:
 
 
 def _number(op: str, x: Scalar | None, y: Scalar | None) -> Scalar | None:
-    if not isinstance(x, Fraction) or not isinstance(y, Fraction) or not isfinite(x + y):
+    if not isinstance(x, Fraction) or not isinstance(y, Fraction):
         return None
-    return x + y if op == "add" else x - y if op == "sub" else x * y
+    result = x + y if op == "add" else x - y if op == "sub" else x * y
+    return result if small(result) else None
 
 
 class Rebuild:

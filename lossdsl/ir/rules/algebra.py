@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lossdsl.ir.builder import Builder
 
 _BITS = 2048  # of a folded constant: beyond, the operation is left to run time
+_LARGEST = 2**1000  # so is what a float doesn't hold, nor a product with a small factor
 _FOLD: dict[str, Callable[..., Fraction | bool]] = {
     "add": lambda x, y: x + y,
     "sub": lambda x, y: x - y,
@@ -35,13 +36,14 @@ def _fold(op: str) -> Rule:
         if len(known) < len(values):
             return None
         result = _FOLD[op](*known)
-        return b.const(result) if isinstance(result, bool) or _small(result) else None
+        return b.const(result) if isinstance(result, bool) or small(result) else None
 
     return Rule(f"fold {op}", (op,), "literals are rationals: folding them rounds nothing", apply)
 
 
-def _small(x: Fraction) -> bool:
-    return max(x.numerator.bit_length(), x.denominator.bit_length()) <= _BITS
+def small(x: Fraction) -> bool:
+    """Whether a folded constant is worth keeping: what a float holds, with not too many digits."""
+    return abs(x) <= _LARGEST and max(x.numerator.bit_length(), x.denominator.bit_length()) <= _BITS
 
 
 def _divide(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
@@ -50,7 +52,7 @@ def _divide(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int |
     if q == 1:
         return x
     if p is not None and q:
-        return b.const(p / q) if _small(p / q) else None
+        return b.const(p / q) if small(p / q) else None
     if p == 0 and 0.0 not in b.type(y).interval:
         return x
     return _sign_out(b, "div", x, y)
@@ -72,7 +74,7 @@ def _power(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | 
     ):
         return None
     result = Fraction(base**exponent.numerator)
-    return b.const(result) if _small(result) else None
+    return b.const(result) if small(result) else None
 
 
 def _sign_out(b: Builder, op: str, x: int, y: int) -> int | None:
@@ -95,7 +97,7 @@ def _times(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | 
         c = rational(b, x)
         if c is not None and b[y].op == "mul":
             inner = rational(b, b[y].args[0])
-            if inner is not None and _small(c * inner):
+            if inner is not None and small(c * inner):
                 return b.node("mul", [b.const(c * inner), b[y].args[1]])
     if rational(b, args[1]) is not None and rational(b, args[0]) is None:
         return b.node("mul", args[::-1])

@@ -18,7 +18,8 @@ from lossdsl.ir.rules.match import rational
 if TYPE_CHECKING:
     from lossdsl.ir.builder import Builder
 
-_TERMS = 24  # of a sum that is searched for a log-sum-exp and its logit
+_SUMS = 2  # log-sum-exps of a sum whose logit is looked for
+_TERMS = 12  # of a sum that is searched for a log-sum-exp and its logit
 
 
 def _log_softmax(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
@@ -79,7 +80,7 @@ def _pair(op: str) -> Rule:
             return terms
 
         sums = [n for n, _ in flat({}) if b[n].op == "reduce" and b[n].attrs[0] == "logsumexp"]
-        for lse in sums[:_TERMS]:
+        for lse in sums[:_SUMS]:
             entries = _entries(b, lse)
             terms = flat(entries)
             k = sum((c for n, c in terms if n == lse), Fraction(0))
