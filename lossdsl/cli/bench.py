@@ -23,7 +23,9 @@ DTYPES = ("float32", "float64", "bfloat16", "float16")
 @click.command("bench")
 @click.argument("losses", metavar="LOSS…", nargs=-1, required=True)
 @click.option("--size", "shapes", multiple=True, metavar="N=1024,C=32000", help="Sizes of the axes; may be repeated.")
-@click.option("--backend", "backends", multiple=True, help="Which to time (cpu and torch by default).")
+@click.option(
+    "--backend", "backends", multiple=True, help="Which to time (cpu, on a GPU triton, and torch by default)."
+)
 @click.option("--baseline", "baselines", multiple=True, help="clone, copy, exp, eager, compile (all but the last).")
 @click.option("--dtype", type=click.Choice(DTYPES), default="float32", show_default=True)
 @click.option("--device", default="cpu", show_default=True)
@@ -69,7 +71,7 @@ def command(
                     source,
                     registry,
                     _sizes(shape),
-                    backends=backends or ("cpu", "torch"),
+                    backends=backends or ("triton" if device == "cuda" else "cpu", "torch"),
                     baselines=baselines or (("matmuls",) if heads else bench.BASELINES[:4]),
                     dtype=getattr(torch, dtype),
                     device=device,

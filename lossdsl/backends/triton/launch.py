@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -71,6 +72,7 @@ class Shape:
     splits: int = 1
 
 
+ONE_AT_A_TIME = threading.Lock()  # the interpreter changes Triton's own modules while it runs
 FORCED: ContextVar[dict[str, Any] | None] = ContextVar("FORCED", default=None)
 
 
@@ -119,7 +121,7 @@ def shape_of(rows: int, length: int, tiles: tuple[int, int], wide: bool, device:
             if need <= available(warps, device):
                 return Shape("rows", together, block, warps)
             threads *= 2
-    entries = 16
+    entries = 8
     while entries > 2 and registers(tiles[1] + 4, entries, wide) > 160:
         entries //= 2
     warps = 256 // device.warp
@@ -189,7 +191,8 @@ class Launch:
                 shape = replace(shape, block=power_of_2(length), splits=1)
         arguments, even = self.arguments(extents, tensors, real, device)
         options: dict[str, Any] = {"REAL": tl.float64 if wide else tl.float32, **even}
-        self.start(device, shape, rows, extents, arguments, options)
+        with ONE_AT_A_TIME if interpreted() else contextlib.nullcontext():
+            self.start(device, shape, rows, extents, arguments, options)
 
     def start(
         self,
