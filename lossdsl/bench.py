@@ -327,7 +327,7 @@ def _once(run: Run, tensors: Sequence[Tensor], device: str) -> float:
     """Seconds of one call: on a GPU between two events, after what the call before has left in the cache is gone."""
     if device == "cuda":
         torch.empty(COLD // 4, dtype=torch.int32, device=device).zero_()
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in "be")  # type: ignore[no-untyped-call]
         begin.record()
         kept = run(tensors)
         end.record()
