@@ -149,7 +149,7 @@ def step_errors(loss: Written, case: Case) -> dict[str, Array]:
     graph, names = loss.rewritten, _names(loss)
     leaves, sizes = leaves_of(graph, case), extents_of(graph, case)
     base: dict[str, Array] = {}
-    moved = {name: np.zeros(1) for name in names}
+    moved = {name: np.zeros(()) for name in names}
     for k in range(_ROUNDED + 1):
         rng = np.random.default_rng(k)
         rounding = lambda x, rng=rng: x * (1 + rng.uniform(-1, 1, np.shape(x)) * 2 * ULP)  # noqa: E731

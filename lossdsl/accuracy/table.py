@@ -47,7 +47,8 @@ def accuracy(
     NotDifferentiableError for a loss without a gradient.
     """
     loss = written(checked, registry)
-    built = {name: _built(checked, name, precise) for name in backends or usable(registry)}
+    modules = {name: _built(checked, name, precise) for name in backends or usable(registry)}
+    built = {name: module for name, module in modules.items() if module is not None}
     reports = {(name, d): Report(checked.name, name, d) for name in built for d in dtypes}
     hand = {d: Report(checked.name, BY_HAND, d, excusing=False) for d in dtypes} if by_hand else {}
     left_out: list[str] = []
@@ -96,11 +97,16 @@ def _exact(loss: Written, case: Case) -> Exact:
 
 
 def _built(checked: CheckedLoss, backend: str, precise: bool) -> Any:
+    """The module, in which one asks for rows; None where the backend has no words for the loss."""
     from lossdsl.api import Spec
     from lossdsl.api import loss as build
+    from lossdsl.backends.manager import BackendError
 
     options: dict[str, Any] = {} if checked.reduction is None else {"reduction": "none"}
-    return build(Spec(checked), backend=backend, precise=precise, **options)
+    try:
+        return build(Spec(checked), backend=backend, precise=precise, **options)
+    except BackendError:
+        return None
 
 
 def _by_hand(loss: Written, case: Case, should: Exact, report: Report) -> bool:
