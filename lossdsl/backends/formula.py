@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from lossdsl.plan.kernel import Buffer, KernelProgram, Let, Load, Operand, Stmt, Store, Value
-from lossdsl.plan.schedule import dtype_of
+from lossdsl.plan.writing import dtype_of
 from lossdsl.primitives.kinds import result_kind
 from lossdsl.registry import Registry
 

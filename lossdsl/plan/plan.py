@@ -14,7 +14,8 @@ from lossdsl.plan.expand import expand
 from lossdsl.plan.guards import Output, Rebuild
 from lossdsl.plan.kernel import Buffer, Dtype, KernelProgram, Plan
 from lossdsl.plan.names import buffer_names
-from lossdsl.plan.schedule import dtype_of, schedule
+from lossdsl.plan.schedule import schedule
+from lossdsl.plan.writing import dtype_of
 from lossdsl.registry import Registry
 
 REDUCED = "reduced"

@@ -11,9 +11,10 @@ from lossdsl.plan.expand import expand
 from lossdsl.plan.guards import Output
 from lossdsl.plan.kernel import Buffer, KernelProgram
 from lossdsl.plan.names import buffer_names, free_axes, size_argument
-from lossdsl.plan.schedule import dtype_of, schedule
+from lossdsl.plan.schedule import schedule
 from lossdsl.plan.tiles.steps import Give, Step
 from lossdsl.plan.tiles.tiling import Tiling
+from lossdsl.plan.writing import dtype_of
 from lossdsl.primitives.interval import FINITE
 from lossdsl.registry import Registry
 
