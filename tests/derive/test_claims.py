@@ -164,6 +164,15 @@ def test_a_counterexample_that_points_miss() -> None:
     assert float(verdict.detail.split("gamma = ")[1]) > 50
 
 
+def test_large_params_are_tried() -> None:
+    """The gradient grows with beta, far beyond what its usual values show."""
+    text = (
+        HEAD + "param beta = 0.1 in [0, inf)\nreturn cross_entropy(logits, target) - beta * entropy(softmax(logits))\n"
+    )
+    (verdict,) = verdicts(text, "lipschitz(logits) <= 2")
+    assert verdict.status == "refuted"
+
+
 def test_a_condition_is_not_passed_over() -> None:
     first, second = verdicts(GCE, "loss <= 1 when q = 1", "loss <= 1 when q = 0.5")
     assert (first.status, second.status) == ("proved", "refuted")

@@ -57,9 +57,10 @@ def draws(
 
 
 def _wide(leaf: Leaf) -> bool:
-    """Whether it is an input that may hold any real."""
+    """Whether it may hold any real, or any beyond a bound that is not negative."""
     within = leaf.type.interval
-    return leaf.role == "input" and leaf.type.kind == "real" and within.low == -np.inf and within.high == np.inf
+    free = leaf.role == "input" and within.low == -np.inf
+    return leaf.type.kind == "real" and within.high == np.inf and (free or within.low >= 0)
 
 
 def leaf_of(graph: Graph, name: str) -> Leaf:
