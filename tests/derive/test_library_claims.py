@@ -19,7 +19,7 @@ from tests.losses import FULL
 
 CLAIMS, LOSSES, OF_A_KIND = 150, 80, 10
 KINDS = ("identity", "limit", "bound", "shift_invariant", "symmetric", "convex", "lipschitz", "proper")
-SAMPLE = 12
+SAMPLE = 6
 ROWS = read()
 DRAWN = library() if FULL else random.Random(len(ROWS)).sample(sorted({row[0] for row in ROWS}), SAMPLE)
 
