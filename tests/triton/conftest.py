@@ -4,6 +4,5 @@ from __future__ import annotations
 
 import os
 
-collect_ignore = [] if os.environ.get("TRITON_INTERPRET") == "1" else ["interpreted"]
-if os.environ.get("TRITON_INTERPRET") == "1":
-    collect_ignore = ["test_offline.py"]
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+collect_ignore = ["test_offline.py", "test_suite.py"] if INTERPRETED else ["interpreted"]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lossdsl.testing.conformance import BackendTests
 
 
+@pytest.mark.full
 class TestTriton(BackendTests):
     backend = "triton"
     device = "cpu"
