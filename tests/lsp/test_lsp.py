@@ -55,7 +55,8 @@ HOVERS = {
     "index C\ninput γ[N": "`N`: a batch axis, bound by `logits`, `target`, `γ`",
     "mean[N'": "`N'`: a copy of the batch axis N, bound by `logits`, `target`, `γ`",
     "= softmax": "exp(z) over its sum",
-    "s = cosine": "def cosine[A](x[A], y[A]) = within_unit(dot[A](normalize[A](x), normalize[A](y)))\n```\nprelude: Geometry",
+    "s = cosine": "def cosine[A](x[A], y[A]) = within_unit(dot[A](normalize[A](x), normalize[A](y)))\n"
+    "```\nprelude: Geometry",
     "* half": "def half(z) = z / 2",
     "return -log": "`log(x)`",
     "* focal": "std/focal",
