@@ -119,7 +119,7 @@ class Budgets:
 @pytest.fixture(autouse=True)
 def the_backend_of_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """`backend="auto"` means torch in tests/, whatever is installed beside it; a plugin's own tests choose it."""
-    monkeypatch.setenv("LOSSDSL_DISABLE", "cpu")
+    monkeypatch.setenv("LOSSDSL_DISABLE", "cpu,opencl")
 
 
 def pytest_configure(config: pytest.Config) -> None:
