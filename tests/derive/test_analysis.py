@@ -17,10 +17,11 @@ from lossdsl.derive.analysis.record import analyze
 from lossdsl.pipeline import front
 
 
-def record(name: str, timeout: float = 0, **settings: float) -> dict[str, Any]:
+def record(name: str, part: str, timeout: float = 0, **settings: float) -> dict[str, Any]:
+    """One part of the analysis: each takes its time."""
     source = read_target(name, registry())
     made = front(source, registry())
-    return analyze(made.lossdef, made.checked, registry(), settings, timeout)
+    return analyze(made.lossdef, made.checked, registry(), settings, timeout, (part,))
 
 
 def harmonic(shift: int = 0, first: float = 0.0) -> list[tuple[float, float]]:
@@ -55,7 +56,7 @@ def powers(q: float) -> list[tuple[float, float]]:
 )
 def test_polynomial(name: str, settings: dict[str, float], series: list[tuple[float, float]]) -> None:
     """The PolyLoss view: coefficients of the powers of 1 - p around p = 1."""
-    found = [(t["power"], t["coefficient"]) for t in record(name, **settings)["probability"]["polynomial"]]
+    found = [(t["power"], t["coefficient"]) for t in record(name, "shapes", **settings)["probability"]["polynomial"]]
     assert [e for e, _ in found] == pytest.approx([e for e, _ in series], abs=1e-12)
     assert [c for _, c in found] == pytest.approx([c for _, c in series], rel=1e-12)
 
@@ -74,7 +75,7 @@ def test_polynomial(name: str, settings: dict[str, float], series: list[tuple[fl
 )
 def test_weight(name: str, settings: dict[str, float], weight: Any) -> None:
     """The gradient's factor of (softmax - e), in closed form."""
-    found = record(name, **settings)["gradient"]["weights"]
+    found = record(name, "shapes", **settings)["gradient"]["weights"]
     assert len(found) > 10
     for place in found:
         assert place["weight"] == pytest.approx(weight(place["p"]), rel=1e-12)
@@ -82,7 +83,7 @@ def test_weight(name: str, settings: dict[str, float], weight: Any) -> None:
 
 @pytest.mark.parametrize("name", ["brier", "label_smoothing_ce", "normalized_cross_entropy", "multi_margin"])
 def test_no_such_form(name: str) -> None:
-    assert record(name)["gradient"] is None
+    assert record(name, "shapes")["gradient"] is None
 
 
 @pytest.mark.parametrize(
@@ -100,7 +101,7 @@ def test_no_such_form(name: str) -> None:
     ],
 )
 def test_bounds(name: str, settings: dict[str, float], low: float, high: float | None) -> None:
-    found = record(name, **settings)["bounds"]
+    found = record(name, "bounds", **settings)["bounds"]
     assert found["lower"]["value"] == pytest.approx(low, abs=1e-12)
     assert found["lower"]["status"] in ("proved", "held")
     assert found["upper"]["value"] == (None if high is None else pytest.approx(high, abs=1e-12))
@@ -118,7 +119,7 @@ def test_bounds(name: str, settings: dict[str, float], low: float, high: float |
     ],
 )
 def test_growth(name: str, settings: dict[str, float], wrong: Any, right: Any) -> None:
-    found = record(name, **settings)["margin"]
+    found = record(name, "shapes", **settings)["margin"]
     if wrong is None:
         assert found is None
         return
@@ -142,7 +143,7 @@ def test_growth(name: str, settings: dict[str, float], wrong: Any, right: Any) -
 )
 def test_radius(name: str, settings: dict[str, float], radius: float | None) -> None:
     """π/Δ for a log-sum-exp: the nearest zero of Σ e^z off the real line."""
-    found = record(name, **settings)["margin"]["radius"]
+    found = record(name, "shapes", **settings)["margin"]["radius"]
     assert found == (radius if radius is None else "inf" if radius == inf else pytest.approx(radius, rel=1e-12))
 
 
@@ -168,18 +169,18 @@ def test_radius(name: str, settings: dict[str, float], radius: float | None) -> 
     ],
 )
 def test_properties(name: str, settings: dict[str, float], truths: dict[str, bool]) -> None:
-    found = {p["claim"]: p["status"] for p in record(name, **settings)["properties"]}
+    found = {p["claim"]: p["status"] for p in record(name, "properties", **settings)["properties"]}
     assert {claim: found[claim] in ("proved", "held") for claim in truths} == truths
 
 
 def test_proofs_are_asked_for() -> None:
-    found = {p["claim"]: p["status"] for p in record("brier", timeout=60)["properties"]}
+    found = {p["claim"]: p["status"] for p in record("brier", "properties", timeout=60)["properties"]}
     assert found["proper"] == "proved"
-    assert {p["claim"]: p["status"] for p in record("brier")["properties"]}["proper"] == "held"
+    assert {p["claim"]: p["status"] for p in record("brier", "properties")["properties"]}["proper"] == "held"
 
 
 def test_what_holds_at_some_params_only() -> None:
-    (found,) = (p for p in record("comp_sum", tau=2)["properties"] if p["claim"] == "symmetric(target)")
+    (found,) = (p for p in record("comp_sum", "properties", tau=2)["properties"] if p["claim"] == "symmetric(target)")
     assert (found["status"], found["params"]) == ("proved", "tau = 2")
 
 
@@ -199,7 +200,7 @@ def test_command(tmp_path: Path) -> None:
 
 
 def test_a_pole_is_told_from_a_logarithm() -> None:
-    at_0 = record("comp_sum", tau=0)["probability"]["at_0"]
+    at_0 = record("comp_sum", "shapes", tau=0)["probability"]["at_0"]
     assert (at_0["kind"], at_0["exponent"]) == ("power", pytest.approx(1, rel=1e-9))
-    at_0 = record("cross_entropy")["probability"]["at_0"]
+    at_0 = record("cross_entropy", "shapes")["probability"]["at_0"]
     assert (at_0["kind"], at_0["slope"]) == ("logarithmic", pytest.approx(1, rel=1e-9))

@@ -21,7 +21,15 @@ CLAIMS, LOSSES, OF_A_KIND = 150, 80, 10
 KINDS = ("identity", "limit", "bound", "shift_invariant", "symmetric", "convex", "lipschitz", "proper")
 SAMPLE = 6
 ROWS = read()
-DRAWN = library() if FULL else random.Random(len(ROWS)).sample(sorted({row[0] for row in ROWS}), SAMPLE)
+SLOW = ("entmax", "sparsemax", "normmax")  # roots and orders, at points of 110 digits: ten seconds a file
+
+
+def drawn() -> list[str]:
+    """All files with claims in a full run, else a few of the quick ones."""
+    if FULL:
+        return library()
+    quick = sorted({row[0] for row in ROWS if not any(word in row[0] for word in SLOW)})
+    return random.Random(len(ROWS)).sample(quick, SAMPLE)
 
 
 def test_the_table_has_every_claim() -> None:
@@ -48,7 +56,7 @@ def test_enough_of_each_kind(kind: str) -> None:
     assert proved[kind] >= OF_A_KIND, proved
 
 
-@pytest.mark.parametrize("full", DRAWN)
+@pytest.mark.parametrize("full", drawn())
 def test_the_table_is_right(full: str) -> None:
     for (_, claim, status, _), row in zip(decided(full), (row for row in ROWS if row[0] == full), strict=True):
         assert claim == row[1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from math import isinf, pi
 from typing import Any
 
@@ -13,6 +13,8 @@ from lossdsl.derive.prove import TIMEOUT
 from lossdsl.registry import Registry
 from lossdsl.syntax import ast
 
+PARTS = ("properties", "bounds", "shapes")
+
 
 def analyze(
     lossdef: ast.LossDef,
@@ -20,8 +22,9 @@ def analyze(
     registry: Registry,
     settings: Mapping[str, float] | None = None,
     timeout: float = TIMEOUT,
+    parts: Collection[str] = PARTS,
 ) -> dict[str, Any]:
-    """Everything that is found of a loss; DiagnosticError if it can't be compiled.
+    """What is found of a loss, everything or some of `PARTS`; DiagnosticError if it can't be compiled.
 
     Properties hold for all params or at the values given (the defaults, and `settings` over them), shapes at these.
     `timeout` is the seconds that sympy has for a proof (0: never asked).
@@ -29,20 +32,22 @@ def analyze(
     about = subject(lossdef, checked, registry)
     values: dict[str, Any] = {p.name: p.default for p in checked.params if not p.modes} | dict(settings or {})
     at = properties.at_values(about, values)
-    told = ", ".join(f"{name} = {_short(value)}" for name, value in values.items())
-    found = properties.found_properties(about, at, told, timeout)
-    found += [p for c in (2, 3) if (p := properties.calibrated(at, c)) is not None]
-    low, high = properties.bounds(at, timeout)
-    form = shape.shape(at, _extents(checked, values))
-    return {
+    found: dict[str, Any] = {
         "name": checked.name,
         "params": {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()},
-        "properties": [{"claim": p.claim, "status": p.status, "detail": p.detail, "params": p.at} for p in found],
-        "bounds": {"lower": _bound(low), "upper": _bound(high)},
-        "probability": _in_p(form),
-        "gradient": _weight(form),
-        "margin": _in_margin(form),
     }
+    if "properties" in parts:
+        told = ", ".join(f"{name} = {_short(value)}" for name, value in values.items())
+        held = properties.found_properties(about, at, told, timeout)
+        held += [p for c in (2, 3) if (p := properties.calibrated(at, c)) is not None]
+        found["properties"] = [{"claim": p.claim, "status": p.status, "detail": p.detail, "params": p.at} for p in held]
+    if "bounds" in parts:
+        low, high = properties.bounds(at, timeout)
+        found["bounds"] = {"lower": _bound(low), "upper": _bound(high)}
+    if "shapes" in parts:
+        form = shape.shape(at, _extents(checked, values))
+        found |= {"probability": _in_p(form), "gradient": _weight(form), "margin": _in_margin(form)}
+    return found
 
 
 def _extents(checked: CheckedLoss, values: Mapping[str, Any]) -> dict[str, int]:
