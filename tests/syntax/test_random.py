@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, settings
@@ -23,6 +24,7 @@ QUICKLY = settings(
     verbosity=Verbosity.quiet,  # hypothesis takes minutes to spell a tree: the messages below show its text
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+QUOTED = re.compile(r'"{3}[\s\S]*?"{3}|"[^"\n]*"')
 CORPUS = [path.read_text(encoding="utf-8") for path in sorted((Path(__file__).parent / "corpus").glob("*.loss"))]
 
 
@@ -50,11 +52,9 @@ def scribble(text: str, random: object) -> str:
     choose = getattr(random, "random")  # noqa: B009
     out: list[str] = []
     depth = 0
-    quoted = False
+    quoted = {i for match in QUOTED.finditer(text) for i in range(*match.span())}
     for i, letter in enumerate(text):
-        if letter == '"':
-            quoted = not quoted
-        if quoted:
+        if i in quoted:
             out.append(letter)
             continue
         depth += (letter in "([{") - (letter in ")]}")
