@@ -20,6 +20,7 @@ def new(*arguments: object) -> Result:
     return CliRunner().invoke(group, ["new", *map(str, arguments)], prog_name="lossdsl")
 
 
+@pytest.mark.full
 def test_following_the_page_for_authors(tmp_path: Path) -> None:
     """Every command of plugins/README.md in order, in a fresh environment."""
     variables, here = venv(tmp_path / "venv"), tmp_path / "work"

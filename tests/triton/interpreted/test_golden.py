@@ -14,7 +14,7 @@ from tests.catalogue.golden import verify
 FULL = os.environ.get("LOSSDSL_FULL_TESTS") == "1"
 TABLE = {k: v for pack in (std, llm, info, metric, ranking, segmentation) for k, v in pack.TABLE.items()}
 ALWAYS = ("cross_entropy", "focal", "jsd", "logit_adjusted_ce", "brier", "sigmoid_focal")
-SAMPLE = 12
+SAMPLE = 6
 
 
 def drawn() -> list[str]:

@@ -22,7 +22,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "split": {"kind": "blocks", "rows": 1, "block": 64, "splits": 2, "warps": 4},
 }
 ALWAYS = ("std/focal", "std/logit_adjusted_ce")  # params with gradients, a scatter over classes
-SAMPLE = 4
+SAMPLE = 2
 
 
 def drawn() -> list[str]:
