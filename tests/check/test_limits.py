@@ -90,8 +90,8 @@ FILES = {
     "squares of squares": chain(900, "A * A", "3", " + x[y]"),
     "a polynomial": chain(60, "(A + I) * (A - I)"),
     "pipes": HEAD + "return sum[C](x" + " |> temperature(2) |> softcap(3)" * 45 + ")\n",
-    "ninety levels of sums": HEAD + "return " + "sum[C](x * " * 90 + "x" + ")" * 90 + "\n",
-    "ninety levels of log-sum-exps": HEAD + "return " + "logsumexp[C](x * " * 90 + "x" + ")" * 90 + "\n",
+    "thirty levels of sums": HEAD + "return " + "sum[C](x * " * 30 + "x" + ")" * 30 + "\n",
+    "thirty levels of log-sum-exps": HEAD + "return " + "logsumexp[C](x * " * 30 + "x" + ")" * 30 + "\n",
     "a long docstring": f'loss t\n"""{"word " * 12_000}"""\ninput x[N]\nreturn x\n',
     "slips on every line": HEAD + each(1500, lambda i: f"a{i} = logit{i} + softmaxx(x, d{i})\n") + "return x[y]\n",
 }  # fmt: skip
