@@ -39,7 +39,7 @@ from lossdsl.plan.kernel import (
     Store,
     Value,
 )
-from lossdsl.plan.names import free_axes, size_argument
+from lossdsl.plan.names import axis_sizes, free_axes, size_argument
 from lossdsl.registry import BackendSpec, Registry
 
 
@@ -99,6 +99,7 @@ __all__ = [
     "Stmt",
     "Store",
     "Value",
+    "axis_sizes",
     "formula",
     "free_axes",
     "size_argument",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from lossdsl.check.types import base_axis
 from lossdsl.plan.kernel import KernelProgram
@@ -65,6 +65,23 @@ def free_axes(program: KernelProgram) -> tuple[str, ...]:
 def size_argument(axis: str) -> str:
     """The keyword of an emitted function for the size of an axis: K → size_k."""
     return f"size_{axis_name(axis)}"
+
+
+def axis_sizes(program: KernelProgram, names: Mapping[str, str]) -> dict[str, str]:
+    """For each axis the Python text of its extent: of an argument's shape, else the keyword.
+
+    `names` are what the function calls the buffers. An axis and its copies have one extent.
+    """
+    found: dict[str, str] = {}
+    for b in program.buffers:
+        if b.role in ("in", "param"):
+            for d, axis in enumerate(b.axes):
+                found.setdefault(axis, f"{names[b.name]}.shape[{d}]")
+    shown = {base_axis(a): text for a, text in reversed(found.items())}
+    for axis in program.axes:
+        base = base_axis(axis)
+        found.setdefault(axis, shown.get(base, size_argument(base)))
+    return found
 
 
 def distinct(base: str, taken: Iterable[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lossdsl.backends.api import Buffer, KernelProgram, NotSupportedError, free_axes, size_argument
+from lossdsl.backends.api import Buffer, KernelProgram, NotSupportedError, axis_sizes, free_axes, size_argument
 from lossdsl.backends.triton.kernel import kernels, size, sizes, stops, tile_axis, width
 from lossdsl.backends.triton.layout import WIDTH, wrapped
 from lossdsl.backends.triton.sharing import shared, tiles
@@ -22,15 +22,8 @@ def function(program: KernelProgram, stages: Sequence[Stage]) -> str:
     if not any(b.role == "in" for b in ins):
         raise NotSupportedError(f"{kind}, which takes no tensor")
     parts = [text for stage in stages for text in (*kernels(stage), launch(stage)) if text]
-    found: dict[str, str] = {}
-    for b in ins:
-        for d, axis in enumerate(b.axes):
-            found.setdefault(axis, f"{identifier(b.name)}.shape[{d}]")
+    found = axis_sizes(program, {b.name: identifier(b.name) for b in ins})
     loose = free_axes(program)
-    for axis in program.axes:
-        base = axis.rstrip("'")
-        same = next((v for a, v in found.items() if a.rstrip("'") == base), None)
-        found.setdefault(axis, size_argument(base) if same is None else same)
     signature = [f"{identifier(b.name)}: Tensor" for b in ins]
     signature += (["*"] if loose else []) + [f"{size_argument(a)}: int" for a in loose]
     lines = wrapped(f"def {kind}(", signature, ") -> tuple[Tensor, ...]:")

@@ -6,7 +6,16 @@ import keyword
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lossdsl.backends.api import Availability, Buffer, Emitted, KernelProgram, Plan, free_axes, size_argument
+from lossdsl.backends.api import (
+    Availability,
+    Buffer,
+    Emitted,
+    KernelProgram,
+    Plan,
+    axis_sizes,
+    free_axes,
+    size_argument,
+)
 from lossdsl.registry import Registry
 from lossdsl_cpu.build import CompilerError, compiler, version
 from lossdsl_cpu.cxx import identifier
@@ -87,16 +96,9 @@ def function(program: KernelProgram, records: Mapping[str, Any]) -> str:
     ins = [b for b in tensors(program) if b.role != "out"]
     outs = [b for b in tensors(program) if b.role == "out"]
     names = {b.name: python_name(b.name) for b in (*ins, *outs)}
-    found: dict[str, str] = {}
+    found = axis_sizes(program, names)
     lines = []
-    for b in ins:
-        for d, axis in enumerate(b.axes):
-            found.setdefault(axis, f"{names[b.name]}.shape[{d}]")
     loose = free_axes(program)
-    for axis in program.axes:
-        base = axis.rstrip("'")
-        same = next((v for a, v in found.items() if a.rstrip("'") == base), None)
-        found.setdefault(axis, size_argument(base) if same is None else same)
     size = {axis: f"n{i}" for i, axis in enumerate(program.axes)}
     signature = [f"{names[b.name]}: Tensor" for b in ins]
     signature += (["*"] if loose else []) + [f"{size_argument(a)}: int" for a in loose]
