@@ -24,7 +24,9 @@ class Loss(nn.Module):
 
     A learnable param is an `nn.Parameter`; one with an interval is kept unconstrained
     as `raw_NAME`. The others are hyperparameters: they move with the module and are
-    pickled with it, and are not in its state_dict.
+    pickled with it, and are not in its state_dict. Given an `nn.Parameter`, any of
+    them becomes one of the module's, the very tensor, as it is in other modules;
+    another tensor that wants a gradient is used as it is at the time of the call.
     """
 
     compiled: ClassVar[Compiled]
@@ -66,14 +68,17 @@ class Loss(nn.Module):
         if "ignore_index" in params and self._ignore is None:
             params = {**params, "ignore_index": self._specs["ignore_index"].default}
         for name, spec in self._specs.items():
-            tensor = param(spec, params[name])
-            if spec.learnable:
+            given = params[name]
+            tensor = param(spec, given)
+            if isinstance(given, nn.Parameter) and not _unconstrained(spec):
+                self._parameters[name] = given
+            elif spec.learnable:
                 raw = tensor.detach().clone()
                 if spec.bounds is not None:
                     raw, name = _free(spec.bounds, raw), f"raw_{name}"
                 self.register_parameter(name, nn.Parameter(raw))
             else:
-                self._buffers[name] = _held(spec, tensor)
+                self._buffers[name] = _held(spec, given, tensor)
                 self._non_persistent_buffers_set.add(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -83,14 +88,27 @@ class Loss(nn.Module):
             spec = self._specs[name]
             if name == "ignore_index":
                 self.__dict__["_ignore"] = int(value)
-            if name in buffers and not isinstance(value, nn.Parameter):
-                buffers[name] = _held(spec, param(spec, value))
-                return
-            if name in self._parameters and not isinstance(value, nn.Parameter):
+            tensor = param(spec, value)
+            if _unconstrained(spec):
+                raw = self._parameters[f"raw_{name}"]
                 with torch.no_grad():
-                    self._parameters[name].copy_(param(spec, value))  # type: ignore[union-attr]
-                return
+                    raw.copy_(_free(spec.bounds, tensor))  # type: ignore
+            elif isinstance(value, nn.Parameter):
+                buffers.pop(name, None)
+                self._non_persistent_buffers_set.discard(name)
+                self._parameters[name] = value
+            elif name in buffers:
+                buffers[name] = _held(spec, value, tensor)
+            else:
+                with torch.no_grad():
+                    self._parameters[name].copy_(tensor)  # type: ignore[union-attr]
+            return
         super().__setattr__(name, value)
+
+    def _learns(self) -> bool:
+        """Whether a param may be another number at the next call, unassigned."""
+        held = [self._buffers.get(name) for name in self._specs]
+        return any(x is None or x.requires_grad for x in held)
 
     def _own(self) -> list[Tensor]:
         """The params as the kernels take them, kept while they are what they were."""
@@ -107,8 +125,7 @@ class Loss(nn.Module):
         for spec in self._specs.values():
             x = getattr(self, spec.name)
             own.append(x if spec.integer or x.dtype == torch.float64 else x.double())
-        learnt = any(spec.learnable for spec in self._specs.values())
-        if not learnt and not traced():
+        if not (self._learns() or traced()):
             held = [(name, self._buffers[name]) for name in self._specs]
             self.__dict__["_kept"] = (held, own)
         return own
@@ -126,7 +143,7 @@ class Loss(nn.Module):
                 ready: Ready | None = kept[1]
                 return ready
         own, ready = self._own(), None
-        learnt = any(spec.learnable for spec in self._specs.values())
+        learnt = self._learns()
         if not learnt and self.class_dim in (1, -1) and self.compiled.prepares:
             options = (self.reduction, self.denominator, self.empty)
             ready = Ready(self.compiled, own, options, self.class_dim == 1)
@@ -257,15 +274,25 @@ def _revive(build: Callable[..., type[Loss]], args: tuple[Any, ...]) -> Loss:
 # --- how params are held --------------------------------------------------------------
 
 
-def _held(spec: ParamSpec, tensor: Tensor) -> Tensor:
+def _held(spec: ParamSpec, given: Any, tensor: Tensor) -> Tensor:
     """A float is held in one dimension: of a 0-d float64 tensor torch.compile makes a
-    number first, fails, and compiles again."""
+    number first, fails, and compiles again. What wants a gradient is held in its own
+    dtype: a copy in float64 would stay behind when an optimizer moves it."""
+    if isinstance(given, Tensor) and given.requires_grad:
+        tensor = given
     return tensor if spec.integer or spec.axes else tensor.reshape(1)
+
+
+def _unconstrained(spec: ParamSpec) -> bool:
+    """Whether a param is kept as `raw_NAME`, from which its interval is made."""
+    return spec.learnable and spec.bounds is not None
 
 
 def _number(name: str) -> property:
     def get(self: Loss) -> Tensor:
-        tensor = self._buffers[name]
+        tensor = self._buffers.get(name)
+        if tensor is None:
+            tensor = self._parameters[name]
         assert tensor is not None
         return tensor.reshape(())
 
@@ -284,13 +311,7 @@ def _constrained(spec: ParamSpec) -> property:
         assert raw is not None
         return _bound(bounds, raw)
 
-    def put(self: Loss, value: Any) -> None:
-        raw = self._parameters[name]
-        assert raw is not None
-        with torch.no_grad():
-            raw.copy_(_free(bounds, param(spec, value).detach()))
-
-    return property(get, put)
+    return property(get)
 
 
 def _bound(bounds: Bounds, raw: Tensor) -> Tensor:

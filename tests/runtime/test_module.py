@@ -204,3 +204,52 @@ def test_inference_first_and_training_afterwards():
     torch.testing.assert_close(focal(z, y), other.clone())
     (loss(z, y) + focal(z, y)).backward()
     assert z.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("how", ["build", "assign"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_parameter_given_for_a_param_is_the_modules_and_is_never_stale(how, dtype):
+    weight = torch.nn.Parameter(torch.tensor(2.0, dtype=dtype))
+    loss = Focal(gamma=weight) if how == "build" else Focal()
+    loss.gamma = weight
+    z, y = torch.randn(4, 5), torch.tensor([0, 4, 2, 1])
+    assert dict(loss.named_parameters()) == {"gamma": weight}
+    assert list(loss.state_dict()) == ["gamma"]
+    optimizer = torch.optim.SGD(loss.parameters(), lr=1.0)
+    for _ in range(3):
+        plain = Focal(gamma=weight.item())
+        torch.testing.assert_close(loss(z, y), plain(z, y))
+        optimizer.zero_grad()
+        loss(z, y).backward()
+        assert weight.grad.abs() > 0
+        optimizer.step()
+    assert weight.item() != 2.0
+    loss.gamma = 0.5  # a number moves what is learnt, as with `learnable`
+    assert weight.item() == 0.5
+    assert loss.gamma == 0.5
+    again = copy.deepcopy(loss)
+    again.gamma = 1.5
+    assert loss.gamma == 0.5
+    torch.testing.assert_close(again(z, y), Focal(gamma=1.5)(z, y))
+
+
+def test_a_tensor_that_wants_a_gradient_is_used_as_it_is_at_the_call():
+    gamma = torch.tensor(2.0, requires_grad=True)
+    loss, z, y = Focal(gamma=gamma), torch.randn(4, 5), torch.tensor([0, 4, 2, 1])
+    loss(z, y).backward()
+    assert gamma.grad.abs() > 0
+    assert not list(loss.parameters())
+    with torch.no_grad():
+        gamma.fill_(0.5)
+    torch.testing.assert_close(loss(z, y), Focal(gamma=0.5)(z, y))
+
+
+@pytest.mark.parametrize("bounds", [None, (0.0, INF, False, True)])
+def test_a_parameter_given_for_a_learnable_param(bounds):
+    given = torch.nn.Parameter(torch.tensor(0.7))
+    loss = scaled(bounds)(scale=given)
+    assert loss.scale.item() == pytest.approx(0.7, rel=1e-6)
+    assert (loss._parameters.get("scale") is given) == (bounds is None)  # with an interval another tensor is learnt
+    loss.scale = torch.nn.Parameter(torch.tensor(0.9))
+    assert loss.scale.item() == pytest.approx(0.9, rel=1e-6)
+    assert len(list(loss.parameters())) == 1
