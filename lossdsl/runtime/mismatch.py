@@ -84,6 +84,8 @@ def ranks(
             hint = ""
             if x.dim() == need + 1 and x.shape[-1] == 1:
                 hint = f"\n  pass {spec.name}.squeeze(-1)"
+            elif spec.axes and (alone := _of_one(signature, tensors, spec.axes[0])):
+                hint = f"\n  for one {spec.axes[0]} alone, pass {alone}"
             what = (
                 f"{item(spec)} has {need} dimension{'s' if need != 1 else ''}, "
                 f"but the tensor has shape {tuple(x.shape)}"
@@ -94,6 +96,18 @@ def ranks(
     return BindingError(
         f"{signature.name}: the shapes don't fit\n{table(signature, tensors)}"
     )
+
+
+def _of_one(signature: Signature, tensors: Sequence[Tensor | None], axis: str) -> str:
+    """What to pass where every tensor over an axis lacks just that; empty if not so."""
+    over = [
+        (spec, x)
+        for spec, x in zip(signature.inputs, tensors, strict=True)
+        if x is not None and axis in spec.axes
+    ]
+    if any(x.dim() != len(spec.axes) - 1 for spec, x in over):
+        return ""
+    return ", ".join(f"{spec.name}[None]" for spec, _ in over)
 
 
 def devices(signature: Signature, tensors: Sequence[Tensor | None]) -> ValueError:

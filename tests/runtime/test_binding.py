@@ -103,6 +103,14 @@ def test_classes_in_the_last_dimension_get_a_hint():
         Focal()(torch.randn(2, 5), torch.zeros(2, dtype=torch.long), class_dim=0)
 
 
+def test_one_sample_without_the_batch_axis():
+    with pytest.raises(BindingError, match=r"for one N alone, pass logits\[None\], target\[None\]"):
+        Focal()(torch.randn(5), torch.tensor(2))
+    with pytest.raises(BindingError) as info:
+        Focal()(torch.randn(5), torch.zeros(5, dtype=torch.long))
+    assert "alone" not in str(info.value)
+
+
 def test_too_few_dimensions():
     with pytest.raises(BindingError, match=r"logits\[N, C\] has 2 dimensions, but the tensor has shape \(5,\)"):
         Focal()(torch.randn(5), torch.zeros(5, dtype=torch.long))
