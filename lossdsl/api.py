@@ -26,6 +26,7 @@ from lossdsl.syntax.ast import Claim
 if TYPE_CHECKING:
     from lossdsl.runtime.kernels import Compiled
     from lossdsl.runtime.module import Loss
+    from lossdsl.runtime.signature import Signature
 
 LARGEST = 64 * 1024  # characters of a .loss file
 ENVIRONMENT = ("LOSSDSL_DISABLE", "LOSSDSL_STRICT_PLUGINS")
@@ -214,9 +215,10 @@ def loss(
     settable = artifact.manifest["settable"]
     assert isinstance(settable, list)
     given = {names.get(name, name): value for name, value in numbers.items()}
+    words = [word for word in _WORDS if word != "memory" or artifact.manifest["tiled"]]
     for name in given:
-        if name not in settable and (name not in _WORDS or (name == "memory" and not artifact.manifest["tiled"])):
-            raise TypeError(_unknown(str(artifact.manifest["name"]), name, settable))
+        if name not in settable and name not in words:
+            raise TypeError(_unknown(kind.compiled.signature, name, [*settable, *words]))
     return kind(**given)
 
 
@@ -235,12 +237,14 @@ def _heads(head: str | Mapping[str, str] | None) -> dict[str, str]:
 _WORDS = ("reduction", "denominator", "empty", "class_dim", "memory")
 
 
-def _unknown(loss_name: str, name: str, settable: list[str]) -> str:
+def _unknown(signature: Signature, name: str, settable: list[str]) -> str:
     from lossdsl.source.suggest import closest
 
-    near = closest(name, [*settable, *_WORDS])
-    hint = f"; did you mean {near!r}?" if near else f"; it has {', '.join([*settable, *_WORDS])}"
-    return f"{loss_name} has no param {name!r}{hint}"
+    if any(name == spec.name for spec in signature.inputs):
+        return f"{name} is an input of {signature.name}: pass it at the call, beside {signature.inputs[0].name}"
+    near = closest(name, settable)
+    hint = f"; did you mean {near!r}?" if near else f"; it has {', '.join(settable)}"
+    return f"{signature.name} has no param {name!r}{hint}"
 
 
 # --- built classes ----------------------------------------------------------------------------------------------------
