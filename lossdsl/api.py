@@ -195,8 +195,9 @@ def loss(
     `params` are those of the file and `reduction`, `ignore_index`, `denominator`, `empty`, `class_dim`; a mode takes
     the name of a function. `head="linear"` takes hidden[N, D], weight[C, D] and bias[C] (or None) where the loss took
     its logits, which then never are in memory whole; `{"student": "linear", "teacher": "linear"}` names them. `memory`
-    is what tiles of such a matrix may take. Raises TypeError for a param that the loss doesn't have, and ValueError for
-    logits.
+    is what tiles of such a matrix may take. `inplace=True` writes the gradient over the logits, for logits that nothing
+    else needs, on a backend that can. Raises TypeError for a param that the loss doesn't have, and ValueError for
+    logits, or a loss that can't be inplace.
     """
     modes = {name: value for name, value in params.items() if isinstance(value, str) and name not in _WORDS}
     numbers = {name: value for name, value in params.items() if name not in modes}
@@ -215,7 +216,10 @@ def loss(
     settable = artifact.manifest["settable"]
     assert isinstance(settable, list)
     given = {names.get(name, name): value for name, value in numbers.items()}
-    words = [word for word in _WORDS if word != "memory" or artifact.manifest["tiled"]]
+    absent = {*([] if artifact.manifest["tiled"] else ["memory"]), *(["inplace"] if artifact.manifest["fresh"] else [])}
+    if "inplace" in absent and given.pop("inplace", False):
+        raise ValueError(f"{artifact.manifest['name']} can't be inplace: {artifact.manifest['fresh']}")
+    words = [word for word in _WORDS if word not in absent]
     for name in given:
         if name not in settable and name not in words:
             raise TypeError(_unknown(kind.compiled.signature, name, [*settable, *words]))
@@ -234,7 +238,7 @@ def _heads(head: str | Mapping[str, str] | None) -> dict[str, str]:
     return {"head": head} if isinstance(head, str) else {f"head.{name}": kind for name, kind in head.items()}
 
 
-_WORDS = ("reduction", "denominator", "empty", "class_dim", "memory")
+_WORDS = ("reduction", "denominator", "empty", "class_dim", "memory", "inplace")
 
 
 def _unknown(signature: Signature, name: str, settable: list[str]) -> str:

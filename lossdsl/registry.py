@@ -43,7 +43,8 @@ class BackendSpec:
     `emit` and `probe` are "module:function"; see `lossdsl.backends.api` for what these are called with. `priority`
     orders `backend="auto"`: the highest that is available for the tensors' device. `one_visit` asks for programs that
     give value and gradient together, for training steps in which the upstream is known to be one number. `fuses`: a
-    loop becomes one kernel; False where each operation passes over whole arrays.
+    loop becomes one kernel; False where each operation passes over whole arrays. `into`: functions take memory for
+    their results from the caller.
     """
 
     name: str
@@ -56,6 +57,7 @@ class BackendSpec:
     distribution: str = ""
     one_visit: bool = False
     fuses: bool = True
+    into: bool = False
 
 
 @dataclass(frozen=True, slots=True)

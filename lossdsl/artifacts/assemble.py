@@ -21,6 +21,7 @@ from lossdsl.artifacts.tiles import SPECS, Tiles, describe_tiles, functions
 from lossdsl.backends.api import Emitted
 from lossdsl.check.typed import CheckedLoss
 from lossdsl.ir.graph import Graph
+from lossdsl.plan.overwrite import overwritable
 from lossdsl.registry import BackendSpec
 
 RUNTIME_IMPORTS = (
@@ -80,7 +81,8 @@ def assemble(
     if runtime or body.startswith(("def ", "class ", "@", "#")):
         body = f"\n{body}"
     parts.append(body)
-    settings = options(checked, tiles is not None, origin.headed)
+    fixed = why_not_inplace(kernels, origin.backend, tiles is not None)
+    settings = options(checked, tiles is not None, origin.headed, not fixed)
     kernel_names = Dict(tuple((k.name, Name(k.name)) for k in kernels))
     compiled = Apply("Compiled", (Name("SIGNATURE"), kernel_names, identity))
     tables = {"EQUATION": long_text(origin.equation, 11), "SIGNATURE": literal(signature, 0, 12)}
@@ -93,7 +95,21 @@ def assemble(
     parts.append(f"\n{class_text(checked, table, kind, settings)}")
     parts.append(f"\n{function_text(checked, table, function, kind, settings)}")
     manifest = _manifest(checked, table, origin, kernels, identity, function, kind, standalone)
-    return Artifact("\n".join(parts), {**manifest, "tiled": tiles is not None})
+    return Artifact("\n".join(parts), {**manifest, "tiled": tiles is not None, "fresh": fixed})
+
+
+def why_not_inplace(kernels: Sequence[Kernel], backend: BackendSpec, tiled: bool) -> str:
+    """Why no gradient can be written over the input that it is of; empty if one can."""
+    if not backend.into:
+        return f"the backend {backend.name} makes every gradient in memory of its own"
+    if tiled:
+        return "its matrix is never in memory"
+    both = [k.program for k in kernels if k.name.startswith("both")]
+    if not both:
+        return "its gradient is not made together with its value"
+    if not any(overwritable(p) for p in both):
+        return "its inputs are read again when a gradient has been written"
+    return ""
 
 
 def source_name(checked: CheckedLoss) -> str:

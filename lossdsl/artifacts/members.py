@@ -14,13 +14,17 @@ Setting = tuple[str, str, str]  # name, type, default
 def class_text(checked: CheckedLoss, table: Table, name: str, options: Sequence[Setting]) -> str:
     """`class Focal(Loss)`, with everything that can be set as a keyword of its own."""
     settings = _settings(table)
-    tail = [Name(n) for n, _, _ in options if n == "memory"]
+    named = {n for n, _, _ in options}
+    tail = [Name("memory")] if "memory" in named else []
+    more = (("inplace", Name("inplace")),) if "inplace" in named else ()
     keywords = (*settings, *options)
     params = Dict(tuple((n, Name(n)) for n, _, _ in settings))
+    passed = (Name("params"), *(Name(n) for n, _, _ in options if n != "inplace"))
+    made = Apply("super().__init__", passed, more)
     arguments = (
         _names(_input_names(table)),
         _names([n for n, _, _ in settings]),
-        *(Name(n) for n, _, _ in options if n != "memory"),
+        *(Name(n) for n, _, _ in options if n not in ("memory", "inplace")),
         Name("aux"),
         Name("check"),
         *tail,
@@ -36,14 +40,14 @@ def class_text(checked: CheckedLoss, table: Table, name: str, options: Sequence[
             _block([f"{n}: {t} = {d}," for n, t, d in keywords], 8),
             "    ) -> None:\n",
             f"        params = {literal(params, 8, 9, 0)}\n",
-            f"        super().__init__(params, {', '.join(n for n, _, _ in options)})\n\n",
+            f"        {literal(made, 8, 0, 0)}\n\n",
             "    def forward(\n        self,\n",
             _block(_inputs(table), 8),
             "        *,\n",
             _block([f"{n}: {_optional(t)} = None," for n, t, _ in keywords], 8),
             "        aux: bool = False,\n        check: bool = False,\n",
             f"    ) -> {_result(checked)}:\n",
-            _returned(checked, Apply("self.call", arguments), 8),
+            _returned(checked, Apply("self.call", arguments, more), 8),
         ]
     )
 
@@ -51,12 +55,14 @@ def class_text(checked: CheckedLoss, table: Table, name: str, options: Sequence[
 def function_text(checked: CheckedLoss, table: Table, name: str, of: str, options: Sequence[Setting]) -> str:
     """`def focal(…)`: the class's value without a module."""
     settings = _settings(table)
-    tail = [Name(n) for n, _, _ in options if n == "memory"]
+    named = {n for n, _, _ in options}
+    tail = [Name("memory")] if "memory" in named else []
+    more = (("inplace", Name("inplace")),) if "inplace" in named else ()
     arguments = (
         Name("COMPILED"),
         _names(_input_names(table)),
         _names([n for n, _, _ in settings]),
-        *(Name(n) for n, _, _ in options if n != "memory"),
+        *(Name(n) for n, _, _ in options if n not in ("memory", "inplace")),
         Name("aux"),
         Name("check"),
         *tail,
@@ -70,7 +76,7 @@ def function_text(checked: CheckedLoss, table: Table, name: str, of: str, option
             "    aux: bool = False,\n    check: bool = False,\n",
             f") -> {_result(checked)}:\n",
             f'    """The same as a function: see `{of}`."""\n',
-            _returned(checked, Apply("functional", arguments), 4),
+            _returned(checked, Apply("functional", arguments, more), 4),
         ]
     )
 
@@ -126,15 +132,17 @@ def _settings(table: Table) -> list[Setting]:
     return found
 
 
-def options(checked: CheckedLoss, tiled: bool, headed: bool) -> list[Setting]:
-    """What every loss can be told besides its params; `memory` where its matrix is computed by tiles."""
+def options(checked: CheckedLoss, tiled: bool, headed: bool, inplace: bool) -> list[Setting]:
+    """What every loss can be told besides its params; `memory` where its matrix is computed by tiles, `inplace` where a
+    gradient can be written over the input that it is of."""
     found = [
         ("reduction", "str", f'"{checked.reduction or "mean"}"'),
         ("denominator", "str | float | Tensor", '"valid"'),
         ("empty", "str", '"zero"'),
         ("class_dim", "int", "-1" if headed else "1"),
     ]
-    return [*found, ("memory", "int | str", '"64MiB"')] if tiled else found
+    found += [("memory", "int | str", '"64MiB"')] if tiled else []
+    return [*found, ("inplace", "bool", "False")] if inplace else found
 
 
 def _optional(kind: str) -> str:

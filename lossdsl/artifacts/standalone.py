@@ -18,7 +18,7 @@ RUNTIME = tuple(
     f"lossdsl.runtime.{name}"
     for name in (
         *("signature", "reduction", "extents", "mismatch", "binding", "quick", "values", "ops", "lane", "kernels"),
-        *("autograd", "calling", "images", "ready", "module"),
+        *("autograd", "images", "inplace", "calling", "ready", "module"),
     )
 )
 

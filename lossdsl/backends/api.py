@@ -13,6 +13,11 @@ then by keyword the sizes of axes that no buffer has (`size_argument` of each of
 "out" buffers. Real inputs may be half: arithmetic is in float32 then, in float64 if any real input is float64. Params
 are 0-d (or 1-d) float64 tensors. The result grad_x or second_x has the dtype of x.
 
+A backend whose spec says `into` takes memory for results from its caller, by the keyword `into`: a sequence with a
+tensor (of the result's shape and dtype, any strides) or None for each. A function has the attribute `over`, a mapping,
+where a result may lie in the memory of an argument: the result's place to that of the argument (`overwritable` says
+which).
+
 `emit` may take `source` and `registry` by keyword. A primitive that the target language lacks is printed from the
 program that `formula(name, registry)` gives: its record's expansion, in primitives that are nearer to any language.
 `lossdsl.testing.conformance` tests all of this.
@@ -40,6 +45,7 @@ from lossdsl.plan.kernel import (
     Value,
 )
 from lossdsl.plan.names import axis_sizes, free_axes, size_argument
+from lossdsl.plan.overwrite import overwritable
 from lossdsl.registry import BackendSpec, Registry
 
 
@@ -102,5 +108,6 @@ __all__ = [
     "axis_sizes",
     "formula",
     "free_axes",
+    "overwritable",
     "size_argument",
 ]

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lossdsl.runtime.autograd import Call, evaluate, traced
 from lossdsl.runtime.binding import bind, compute_dtype
+from lossdsl.runtime.inplace import overwrite, refuse_traces
 from lossdsl.runtime.kernels import Compiled
 from lossdsl.runtime.quick import bind_quickly, in_range
 from lossdsl.runtime.reduction import Denominator, check_options, memory_bytes
@@ -61,11 +62,20 @@ def call(
     aux: bool = False,
     check: bool = False,
     memory: int = 64 << 20,
+    inplace: bool = False,
 ) -> Any:
     """Evaluate a loss: bind the inputs, check them, run the kernels, reduce.
 
-    `ignore` is the ignored index as a number, where it was asked for by the caller.
+    `ignore` is the ignored index as a number, where it was asked for by the caller;
+    `inplace` overwrites inputs with their gradients.
     """
+    if inplace:
+        _check(compiled, reduction, denominator, empty)
+        refuse_traces(compiled)
+        how = Call(compiled, (), reduction, denominator, empty, aux, free, poison=None)
+        value = overwrite(compiled, inputs, params, how, class_dim, check)
+        if value is not None:
+            return value
     if (
         isinstance(denominator, str)
         and class_dim in (1, -1)
@@ -229,6 +239,7 @@ def functional(
     aux: bool,
     check: bool,
     memory: int | str = 64 << 20,
+    inplace: bool = False,
 ) -> Any:
     """`call` with params as numbers or tensors, and None for no ignored index."""
     params: list[Tensor] = []
@@ -252,6 +263,7 @@ def functional(
         aux,
         check,
         memory_bytes(memory),
+        inplace,
     )
 
 

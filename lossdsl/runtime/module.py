@@ -38,6 +38,7 @@ class Loss(nn.Module):
     empty: str
     class_dim: int
     memory: int  # bytes for the tiles of a matrix
+    inplace: bool  # gradients lie where their inputs were
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -58,12 +59,14 @@ class Loss(nn.Module):
         empty: str,
         class_dim: int,
         memory: int | str = 64 << 20,
+        inplace: bool = False,
     ) -> None:
         super().__init__()
         check_options(reduction, denominator, empty)
         self.reduction, self.denominator = reduction, denominator
         self.empty, self.class_dim = empty, class_dim
         self.memory = memory_bytes(memory)
+        self.inplace = inplace
         self._ignore: int | None = params.get("ignore_index")
         if "ignore_index" in params and self._ignore is None:
             params = {**params, "ignore_index": self._specs["ignore_index"].default}
@@ -162,6 +165,7 @@ class Loss(nn.Module):
         aux: bool,
         check: bool,
         memory: int | str | None = None,
+        inplace: bool | None = None,
     ) -> Any:
         """What `forward` does; params in the signature's order, None where unset."""
         if (
@@ -169,6 +173,8 @@ class Loss(nn.Module):
             and denominator is None
             and empty is None
             and class_dim is None
+            and inplace is None
+            and not self.inplace
             and not (aux or check or traced())
             and torch.is_grad_enabled()
             and not any(given is not None for given in overrides)
@@ -205,6 +211,7 @@ class Loss(nn.Module):
             aux,
             check,
             self.memory if memory is None else memory_bytes(memory),
+            self.inplace if inplace is None else inplace,
         )
 
     def _on(self, inputs: tuple[Any, ...]) -> Compiled:
@@ -248,6 +255,8 @@ class Loss(nn.Module):
             parts.append(f"denominator={self.denominator!r}")
         if self.empty != "zero":
             parts.append(f"empty={self.empty!r}")
+        if self.inplace:
+            parts.append("inplace=True")
         if self.class_dim != 1:
             parts.append(f"class_dim={self.class_dim}")
         parts.append(f"backend={signature.backend!r}")

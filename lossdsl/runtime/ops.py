@@ -59,23 +59,34 @@ class Program:
         self.fresh = not plain and not hasattr(torch.ops.lossdsl, self.name)
         self.op: Any = None if plain else self._define()
 
-    def __call__(self, *args: Tensor, sizes: Sequence[int] = ()) -> tuple[Tensor, ...]:
+    def __call__(
+        self,
+        *args: Tensor,
+        sizes: Sequence[int] = (),
+        into: Sequence[Tensor | None] = (),
+    ) -> tuple[Tensor, ...]:
+        """`into` is memory for results, of backends that take it."""
         device = args[0].device.type
         if device != "meta" and torch.is_autocast_enabled(device):
             with torch.autocast(device, enabled=False):
-                return self._run(args, sizes)
-        return self._run(args, sizes)
+                return self._run(args, sizes, into)
+        return self._run(args, sizes, into)
 
     def through(self, *args: Tensor, sizes: Sequence[int] = ()) -> tuple[Tensor, ...]:
         """The same through the dispatcher: what functorch and torch.compile see."""
         outs = self.op(*args, sizes) if self.sized else self.op(*args)
         return (outs,) if isinstance(outs, Tensor) else tuple(outs)
 
-    def _run(self, args: Sequence[Tensor], sizes: Sequence[int]) -> tuple[Tensor, ...]:
-        if self.free:
-            outs = self.function(*args, **{word: sizes[i] for i, word in self.free})
-        else:
-            outs = self.function(*args)
+    def _run(
+        self,
+        args: Sequence[Tensor],
+        sizes: Sequence[int],
+        into: Sequence[Tensor | None] = (),
+    ) -> tuple[Tensor, ...]:
+        more: dict[str, Any] = {word: sizes[i] for i, word in self.free}
+        if into:
+            more["into"] = into
+        outs = self.function(*args, **more) if more else self.function(*args)
         for at, out in zip(self.like, outs, strict=True):
             if at is not None and out.dtype != args[at].dtype:
                 return tuple(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 
-OPTIONS = ("reduction", "ignore_index", "denominator", "empty", "class_dim", "memory", "aux", "check")
+OPTIONS = ("reduction", "ignore_index", "denominator", "empty", "class_dim", "memory", "inplace", "aux", "check")
 
 # What a Loss has as an nn.Module and by itself: a param of this name would hide it. A test compares with torch's.
 _ATTRIBUTES = """

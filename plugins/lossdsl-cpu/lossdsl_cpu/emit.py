@@ -14,6 +14,7 @@ from lossdsl.backends.api import (
     Plan,
     axis_sizes,
     free_axes,
+    overwritable,
     size_argument,
 )
 from lossdsl.registry import Registry
@@ -23,6 +24,7 @@ from lossdsl_cpu.ranges import narrowed
 from lossdsl_cpu.source import source, tensors
 
 WIDTH = 88
+TAKEN = ("torch", "kernel", "real", "into", "result", "on_cpu")  # names that functions use themselves
 RUNTIME = ("math_cpp", "special_cpp", "support_cpp", "cache", "build", "memory", "load")
 
 
@@ -43,9 +45,9 @@ def emit(plan: Plan, registry: Registry | None = None) -> Emitted:
     records = {} if registry is None else registry.primitives
     return Emitted(
         imports=(
+            "from collections.abc import Sequence",
             "import torch",
-            "from lossdsl_cpu.load import Kernel, on_cpu",
-            "from lossdsl_cpu.memory import fresh",
+            "from lossdsl_cpu.load import Kernel, on_cpu, result",
             "from torch import Tensor",
         ),
         functions="\n\n".join(function(p, records) for p in plan.programs),
@@ -65,7 +67,7 @@ def wrapped(head: str, items: Sequence[str], tail: str, tuple_of: bool = False) 
 
 def python_name(name: str) -> str:
     plain = identifier(name)
-    return plain + "_" if keyword.iskeyword(plain) or plain in ("torch", "kernel", "real") else plain
+    return plain + "_" if keyword.iskeyword(plain) or plain in TAKEN else plain
 
 
 def like(program: KernelProgram, b: Buffer) -> int | str:
@@ -101,22 +103,25 @@ def function(program: KernelProgram, records: Mapping[str, Any]) -> str:
     loose = free_axes(program)
     size = {axis: f"n{i}" for i, axis in enumerate(program.axes)}
     signature = [f"{names[b.name]}: Tensor" for b in ins]
-    signature += (["*"] if loose else []) + [f"{size_argument(a)}: int" for a in loose]
-    if kind.startswith("both") and not loose:
-        lines.append(f"@{kernel}.prepared")
+    signature += ["*", *(f"{size_argument(a)}: int" for a in loose), "into: Sequence[Tensor | None] = ()"]
+    over = overwritable(program)
+    prepared = kind.startswith("both") and not loose
+    if prepared or over:
+        lines.append(f"@{kernel}.{'prepared' if prepared else 'marked'}")
     lines += wrapped(f"def {kind}(", signature, ") -> tuple[Tensor, ...]:")
     lines += wrapped("    on_cpu(", [names[b.name] for b in ins], ")")
     lines += wrapped(f"    kernel = {kernel}.variant(", [f"{names[b.name]}.dtype" for b in ins], ")")
     for axis, text in found.items():
         lines.append(f"    {size[axis]} = {text}")
-    for b in outs:
+    for i, b in enumerate(outs):
         place = like(program, b)
         if isinstance(place, int):
-            lines.append(f"    {names[b.name]} = fresh({names[ins[place].name]})")
+            model = names[ins[place].name]
+            lines.append(f"    {names[b.name]} = result(into, {i}, {model}.shape, {model}.dtype, {model})")
         else:
             dtype = {"real": "kernel.real", "int": "torch.int64", "bool": "torch.bool"}[place]
             shape = ", ".join(size[a] for a in b.axes) + ("," if len(b.axes) == 1 else "")
-            lines.append(f"    {names[b.name]} = torch.empty(({shape}), dtype={dtype})")
+            lines.append(f"    {names[b.name]} = result(into, {i}, ({shape}), {dtype})")
     numbers = [size[a] for a in program.axes]
     for b in (*ins, *outs):
         numbers.append(f"{names[b.name]}.data_ptr()")
@@ -130,7 +135,10 @@ def function(program: KernelProgram, records: Mapping[str, Any]) -> str:
     head.append(f"    reals={list(reals)!r},")
     like_text = [f'("{identifier(b.name)}", {_literal(like(program, b))})' for b in outs]
     head += wrapped("    outs=[", like_text, "],")
-    if kind.startswith("both") and not loose:
+    if over:
+        pairs = [(i, [x.name for x in ins].index(over[b.name])) for i, b in enumerate(outs) if b.name in over]
+        head.append(f"    over={pairs!r},")
+    if prepared:
         head.append(f"    sizes={[_place(found[a], names, ins) for a in program.axes]!r},")
         order = [[program.axes.index(a) for a in b.axes] for b in outs]
         head.append(f"    shapes={order!r},")

@@ -56,7 +56,8 @@ class Kernel:
 
     `reals` are the places of real inputs, which decide the arithmetic: double if one is, else float. `outs` are the
     macros of the results' types with the place of the argument whose dtype they take, or "real", "int", "bool".
-    `sizes` says where the extent of each axis shows, an argument and its dimension; `shapes` are the results' axes.
+    `over` are the results that may lie in the memory of an argument, with its place. `sizes` says where the extent of
+    each axis shows, an argument and its dimension; `shapes` are the results' axes.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Kernel:
         args: Sequence[str],
         reals: Sequence[int],
         outs: Sequence[tuple[str, int | str]],
+        over: Sequence[tuple[int, int]] = (),
         sizes: Sequence[tuple[int, int]] = (),
         shapes: Sequence[Sequence[int]] = (),
     ) -> None:
@@ -74,6 +76,7 @@ class Kernel:
         self.args = tuple(args)
         self.reals = tuple(reals)
         self.outs = tuple(outs)
+        self.over = dict(over)
         self._variants: dict[tuple[torch.dtype, ...], Variant] = {}
         self._lock = threading.Lock()
 
@@ -103,9 +106,14 @@ class Kernel:
     def real(self, dtypes: Sequence[torch.dtype]) -> torch.dtype:
         return torch.float64 if any(dtypes[i] == torch.float64 for i in self.reals) else torch.float32
 
+    def marked(self, function: Function) -> Function:
+        """The function, with `over` as an attribute."""
+        function.__dict__.update(over=self.over)
+        return function
+
     def prepared(self, function: Function) -> Function:
-        """The function, with `prepare` and `fresh` as attributes."""
-        function.__dict__.update(prepare=self.prepare, fresh=fresh)
+        """The function, with `over`, `prepare` and `fresh` as attributes."""
+        function.__dict__.update(over=self.over, prepare=self.prepare, fresh=fresh)
         return function
 
     def prepare(self, *tensors: Tensor) -> Callable[..., list[Tensor]]:
@@ -163,6 +171,29 @@ class Kernel:
             function(pack(*numbers))
 
         return Variant(self.real(dtypes), run, function)
+
+
+def result(
+    into: Sequence[Tensor | None],
+    place: int,
+    shape: Sequence[int],
+    dtype: torch.dtype,
+    like: Tensor | None = None,
+) -> Tensor:
+    """Memory for a result: the caller's, where `into` has a tensor at its place, else fresh, in the order of `like`.
+
+    ValueError for a tensor of another shape or dtype, or whose entries share memory.
+    """
+    given = into[place] if place < len(into) else None
+    if given is None:
+        return torch.empty(shape, dtype=dtype) if like is None else fresh(like)
+    if given.shape != torch.Size(shape) or given.dtype != dtype or not given.is_cpu:
+        raise ValueError(
+            f"result {place} is {dtype} of shape {tuple(shape)} on the CPU, not {given.dtype} of {tuple(given.shape)}"
+        )
+    if any(n > 1 and step == 0 for n, step in zip(given.shape, given.stride(), strict=True)):
+        raise ValueError(f"result {place}: its entries share memory (it is expanded)")
+    return given
 
 
 def on_cpu(*tensors: Tensor) -> None:

@@ -18,6 +18,7 @@ def lossdsl_backends() -> list[BackendSpec]:
             devices=("cpu",),
             priority=20,
             one_visit=True,
+            into=True,
             doc="Fused C++ loops, compiled at first use by the system's compiler.",
         )
     ]
