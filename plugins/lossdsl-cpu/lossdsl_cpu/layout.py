@@ -14,12 +14,14 @@ from collections.abc import Sequence
 from lossdsl.backends.api import Let, Load, Reduce, Store
 from lossdsl_cpu.cxx import TYPES, Term, constant, expression, identifier, real
 from lossdsl_cpu.nest import Array, Nest, at, extent, results, state_type
-from lossdsl_cpu.rows import Rows, Sweep
+from lossdsl_cpu.rows import Rows, Sweep, extreme
 from lossdsl_cpu.sweep import sweep
 from lossdsl_cpu.tile import (
     Tile,
     array,
     close_views,
+    column_merged,
+    column_start,
     column_type,
     element,
     find_views,
@@ -79,7 +81,10 @@ def print_rows(nest: Nest, rows: Rows) -> None:
         )
     for s, r in rows.columns:
         kind = column_type(r)
-        nest.say(f"{kind} *const {state_names(r)}_parts = arena.get<{kind}>(blocks * k.{extent(s.axis)});")
+        parts, size = f"{state_names(r)}_parts", f"blocks * k.{extent(s.axis)}"
+        nest.say(f"{kind} *const {parts} = arena.get<{kind}>({size});")
+        if extreme(r):
+            nest.say(f"for (long c = 0; c < {size}; ++c) {parts}[c] = {column_start(r)};")
     nest.say(f"#pragma omp parallel if ({many} * height * width > 16384)")
     nest.begin()
     nest.say("Arena arena;")
@@ -110,7 +115,7 @@ def print_rows(nest: Nest, rows: Rows) -> None:
     for s, r in rows.columns:
         a, n = state_names(r), f"k.{extent(s.axis)}"
         nest.say("for (long b = 1; b < blocks; ++b)")
-        nest.say(f"  for (long c = 0; c < {n}; ++c) {a}_parts[c] += {a}_parts[b * {n} + c];")
+        nest.say(f"  for (long c = 0; c < {n}; ++c) {column_merged(r, f'{a}_parts[c]', f'{a}_parts[b * {n} + c]')}")
         nest.say(f"for (long c = 0; c < {n}; ++c) {identifier(r.values[0].name)}[c] = {a}_parts[c];")
     for r in rows.totals:
         a = state_names(r)

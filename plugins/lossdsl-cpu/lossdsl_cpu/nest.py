@@ -25,6 +25,7 @@ from lossdsl_cpu.cxx import TYPES, Term, constant, expression, identifier, opera
 
 STATES = {"sum": "Sum", "prod": "Prod", "max": "Max", "min": "Min", "count": "Sum", "argmax": "Argmax"}
 STATES |= {"logsumexp": "Lse", "ties": "Ties"}
+ARRAYS = {"bool": "int"}  # a loop that reads an array of bools isn't vectorised
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +154,7 @@ def define(nest: Nest, s: Let | Load | Pick) -> None:
     free = [a for a in s.value.axes if a not in nest.bound]
     name, kind = identifier(s.value.name), TYPES[s.value.dtype]
     if free:
+        kind = ARRAYS.get(s.value.dtype, kind)
         nest.say(f"{kind} *{name} = arena.raw<{kind}>({count(free)});")
         with_loops(nest, free, lambda: nest.say(f"{name}[{flat(free)}] = {right(nest, s)};"))
         nest.arrays[s.value.name] = Array(name, tuple(free), s.value.dtype)
@@ -283,6 +285,7 @@ def conclude(nest: Nest, s: Reduce | Scatter) -> None:
     for v, text in results(s):
         name, kind = identifier(v.name), TYPES[v.dtype]
         if free:
+            kind = ARRAYS.get(v.dtype, kind)
             nest.say(f"{kind} *{name} = arena.raw<{kind}>({count(free)});")
             place = f"{state}[{flat(free)}]"
             with_loops(

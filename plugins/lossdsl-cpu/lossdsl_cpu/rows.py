@@ -80,6 +80,11 @@ class Rows:
         return [s for s in self.items if isinstance(s, Sweep)]
 
 
+def extreme(r: Reduce) -> bool:
+    """Whether a reduction is the largest or smallest of real numbers."""
+    return r.reduction in ("max", "min") and r.values[0].dtype == "real"
+
+
 def rows_of(program: KernelProgram, loop: Loop, costly: frozenset[str] = frozenset(COSTLY)) -> Rows | None:
     """The loop as rows with sweeps, or None where it has another form (deeper nests, sums over rows, picks)."""
     axes, head, guard = [loop.axis], list(loop.head), loop.guard
@@ -167,7 +172,7 @@ def _of_sweep(s: Stmt, axes: Sequence[str], axis: str) -> bool:
 def _flat(s: Stmt, axis: str, axes: Sequence[str]) -> bool:
     if isinstance(s, Reduce):
         if axis not in s.axes:
-            return set(s.axes) == set(axes) and s.reduction in ("sum", "count")
+            return set(s.axes) == set(axes) and (s.reduction in ("sum", "count") or extreme(s))
         if s.axes != (axis,):
             return set(s.axes) == {*axes, axis} and s.reduction in TOTALS
         return s.reduction in KNOWN and (s.reduction != "logsumexp" or len(s.values) == 2)

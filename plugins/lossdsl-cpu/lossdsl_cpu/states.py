@@ -9,7 +9,7 @@ from lossdsl_cpu.cxx import identifier, real
 from lossdsl_cpu.element import Run, cone, elements, masked, pointer
 from lossdsl_cpu.nest import extent, state_type
 from lossdsl_cpu.rows import Sweep
-from lossdsl_cpu.tile import column_type, look, state_names, stored
+from lossdsl_cpu.tile import column_merged, column_start, column_type, look, state_names, stored
 
 
 def body(run: Run) -> None:
@@ -35,14 +35,14 @@ def column(run: Run, r: Reduce) -> None:
     """One entry more in a reduction over the rows, for the element of the loop around."""
     a, n = state_names(r), f"k.{extent(run.sweep.axis)}"
     t = look(run.tile, r.args[0], run.names)
-    x = f"(double){real(t)}" if column_type(r) == "double" else f"(long){t.text}"
+    x = {"double": f"(double){real(t)}", "R": real(t)}.get(column_type(r), f"(long){t.text}")
     if r.reduction == "count":
         x = "1" if not isinstance(r.args[0], str) else f"(long)({t.text} != 0)"
     conditions = [] if r.where is None else [look(run.tile, r.where, run.names, "bool").text]
     if run.lanes:
         conditions = ["l < n", *([run.names[run.tile.rows.guard].text] if run.tile.rows.guard else []), *conditions]
-    x = f"{' & '.join(conditions)} ? {x} : 0" if conditions else x
-    run.say(f"{a}_v += {x};" if run.lanes else f"{a}_parts[b * {n} + {run.column}] += {x};")
+    x = f"({' & '.join(conditions)} ? {x} : {column_start(r)})" if conditions else x
+    run.say(column_merged(r, f"{a}_v" if run.lanes else f"{a}_parts[b * {n} + {run.column}]", x))
 
 
 def add(run: Run, r: Reduce) -> None:

@@ -7,7 +7,18 @@ from lossdsl_cpu.element import Run, name_rows, pointer, row_values, views_of
 from lossdsl_cpu.nest import extent
 from lossdsl_cpu.rows import PASSES, Sweep
 from lossdsl_cpu.states import body, clauses, initial, row_state, state_rows, tops
-from lossdsl_cpu.tile import BLOCK, INT, Tile, array, column_type, same_for_all, spread, state_names
+from lossdsl_cpu.tile import (
+    BLOCK,
+    INT,
+    Tile,
+    array,
+    column_merged,
+    column_start,
+    column_type,
+    same_for_all,
+    spread,
+    state_names,
+)
 
 
 def sweep(tile: Tile, s: Sweep) -> None:
@@ -62,13 +73,14 @@ def lanes(run: Run) -> None:
     nest = run.tile.nest
     nest.open(f"for (int {c} = 0; {c} < {n}; ++{c})")
     for r in columns:
-        run.say(f"{column_type(r)} {state_names(r)}_v = 0;")
-    run.say("#pragma omp simd" + clauses([(f"{state_names(r)}_v", "+") for r in columns]))
+        run.say(f"{column_type(r)} {state_names(r)}_v = {column_start(r)};")
+    merged = {"max": "max_r", "min": "min_r"}
+    run.say("#pragma omp simd" + clauses([(f"{state_names(r)}_v", merged.get(r.reduction, "+")) for r in columns]))
     nest.open("for (long l = 0; l < L; ++l)")
     body(run)
     nest.close()
     for r in columns:
-        run.say(f"{state_names(r)}_parts[b * {n} + {c}] += {state_names(r)}_v;")
+        run.say(column_merged(r, f"{state_names(r)}_parts[b * {n} + {c}]", f"{state_names(r)}_v"))
     nest.close()
     for r in state_rows(s):
         a = state_names(r)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from lossdsl.backends.api import Buffer, Let, Load, Operand, Reduce, Store
 from lossdsl_cpu.cxx import TYPES, Names, Term, constant, identifier, operand, real
 from lossdsl_cpu.nest import Nest, at, extent
-from lossdsl_cpu.rows import Rows, viewed
+from lossdsl_cpu.rows import Rows, extreme, viewed
 
 BLOCK = 2048  # elements of a row between two looks at the running maximum: 8 KiB, a quarter of the L1 cache
 INT = {"real": "R", "int": "long", "bool": "int"}  # arrays of bools are ints, which mix with floats in a vector
@@ -159,7 +159,22 @@ def stored(tile: Tile, s: Store, names: Names, guard: str) -> str:
 
 
 def column_type(r: Reduce) -> str:
+    """The type of a reduction over rows for each element: sums have more digits than what they sum."""
+    if extreme(r):
+        return "R"
     return "double" if r.reduction == "sum" and r.values[0].dtype == "real" else "long"
+
+
+def column_start(r: Reduce) -> str:
+    """Its value over no rows."""
+    return {"max": "-lim<R>::inf", "min": "lim<R>::inf"}[r.reduction] if extreme(r) else "0"
+
+
+def column_merged(r: Reduce, place: str, x: str) -> str:
+    """A statement that adds x to what is at a place."""
+    if not extreme(r):
+        return f"{place} += {x};"
+    return f"{place} = {'maximum' if r.reduction == 'max' else 'minimum'}({place}, {x});"
 
 
 def state_names(r: Reduce) -> str:
