@@ -23,7 +23,7 @@ from lossdsl.artifacts.identifiers import identifier
 from lossdsl.artifacts.tiles import Tiles
 from lossdsl.backends.api import Emitted, NotSupportedError
 from lossdsl.backends.manager import BackendError, Choice, choose
-from lossdsl.check.check import check
+from lossdsl.check.check import check, remarks
 from lossdsl.check.heads import Head, HeadError, with_heads
 from lossdsl.check.typed import CheckedLoss
 from lossdsl.derive.derive import derive
@@ -37,10 +37,10 @@ from lossdsl.plan.tiles.cut import Cut, cut, cut_head
 from lossdsl.plan.tiles.programs import TileKernel, tile_kernels
 from lossdsl.plan.tiles.tiling import Tiling, Untiled, tile
 from lossdsl.registry import BackendSpec, Registry
-from lossdsl.source.diagnostic import Diagnostic, DiagnosticError, Label
+from lossdsl.source.diagnostic import Diagnostic, DiagnosticError, Label, in_order
 from lossdsl.source.text import Source
 from lossdsl.syntax.ast import LossDef
-from lossdsl.syntax.parse import parse
+from lossdsl.syntax.parse import read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +82,11 @@ class Built(Middle):
 
 def front(source: Source, registry: Registry, modes: Mapping[str, str] | None = None) -> Front:
     """Parse and check; DiagnosticError with all that is wrong with the file."""
-    lossdef = parse(source)
-    checked = check(lossdef, source, registry, modes)
-    return Front(source=source, lossdef=lossdef, checked=checked)
+    reading = read(source)
+    if reading.problems or reading.loss is None:
+        raise DiagnosticError(source, in_order([*reading.problems, *remarks(reading, source, registry, modes)]))
+    checked = check(reading.loss, source, registry, modes)
+    return Front(source=source, lossdef=reading.loss, checked=checked)
 
 
 def middle(source: Source, registry: Registry, modes: Mapping[str, str] | None = None, precise: bool = False) -> Middle:

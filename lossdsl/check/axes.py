@@ -26,6 +26,8 @@ def resolve(cx: Context, scope: Scope, name: str, span: Span) -> tuple[str, ...]
         cx.note("axis", scope, name, span)
         return found
     base = base_axis(name)
+    if base in cx.gaps.axes:
+        return None
     known = [a for a in visible(scope) if base_axis(a) == a]
     near = closest(base, known) if len(cx.diagnostics) < 40 else None
     values = [v for v in scope.values if v.casefold() == base.casefold()]

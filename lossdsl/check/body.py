@@ -26,6 +26,8 @@ def statements(cx: Context, scope: Scope, body: tuple[ast.Statement, ...]) -> No
         name = statement.name
         scope.later.pop(name, None)
         if name in scope.values or name in scope.modes:
+            if cx.gaps.branches:
+                continue
             first: tuple[Label, ...] = ()
             if name in places:
                 first = (Label(places[name], "first assigned here"),)

@@ -34,6 +34,10 @@ def call(cx: Context, scope: Scope, expr: ast.Call) -> Term:
             return POISON
         expr = ast.Call(chosen, expr.axes, expr.args, function_span=expr.function_span, span=expr.span)
     name = expr.function
+    if name in cx.gaps.functions and name not in scope.functions and scope.site is None:
+        for argument in expr.args:
+            cx.expr(cx, scope, argument.value)
+        return POISON
     if name in scope.functions:
         cx.called.add(name)
         return call_def(cx, scope, expr, scope.functions[name])

@@ -13,14 +13,16 @@ from lossdsl.check.filescope import file_scope
 from lossdsl.check.lint import lint
 from lossdsl.check.names import functions_known
 from lossdsl.check.said import examples_and_claims, outputs
-from lossdsl.check.terms import Exhausted, Terms, is_poison
+from lossdsl.check.terms import POISON, Exhausted, Terms, is_poison
 from lossdsl.check.typed import AxisInfo, CheckedLoss, Term
 from lossdsl.check.types import base_axis
 from lossdsl.registry import Registry
-from lossdsl.source.diagnostic import Diagnostic, DiagnosticError, Label
+from lossdsl.source.diagnostic import Diagnostic, DiagnosticError, Label, in_order
 from lossdsl.source.suggest import closest
-from lossdsl.source.text import Source
+from lossdsl.source.text import Source, Span
 from lossdsl.syntax.ast import Def, LossDef
+from lossdsl.syntax.gaps import NONE, Gaps
+from lossdsl.syntax.parse import Reading
 
 
 def check(loss: LossDef, source: Source, registry: Registry, modes: Mapping[str, str] | None = None) -> CheckedLoss:
@@ -31,15 +33,30 @@ def check(loss: LossDef, source: Source, registry: Registry, modes: Mapping[str,
     """
     cx, _, result = run(loss, source, registry, modes or {})
     if result is None:
-        raise DiagnosticError(source, sorted(cx.diagnostics, key=lambda d: d.labels[0].span.start))
+        raise DiagnosticError(source, in_order(cx.diagnostics))
     return result
 
 
+def remarks(
+    reading: Reading, source: Source, registry: Registry, modes: Mapping[str, str] | None = None
+) -> list[Diagnostic]:
+    """What is wrong with the statements of a file that could be read, apart from what may follow from the others."""
+    if reading.loss is None:
+        return []
+    cx, _, _ = run(reading.loss, source, registry, modes or {}, reading.gaps)
+    blamed = [d.labels[0].span for d in reading.problems]
+    return [d for d in cx.diagnostics if not any(_overlap(d.labels[0].span, span) for span in blamed)]
+
+
+def _overlap(a: Span, b: Span) -> bool:
+    return a.start < b.end and b.start < a.end
+
+
 def run(
-    loss: LossDef, source: Source, registry: Registry, modes: Mapping[str, str]
+    loss: LossDef, source: Source, registry: Registry, modes: Mapping[str, str], gaps: Gaps = NONE
 ) -> tuple[Context, Scope | None, CheckedLoss | None]:
     """The state after checking a file, its scope as far as it was read, and the result if the file is right."""
-    cx = Context(source, registry, Terms(registry), elaborate, dict(modes))
+    cx = Context(source, registry, Terms(registry), elaborate, dict(modes), gaps)
     scope: Scope | None = None
     result: CheckedLoss | None = None
     try:
@@ -57,13 +74,16 @@ def run(
 def _check(cx: Context, scope: Scope, loss: LossDef) -> CheckedLoss | None:
     conditions = declare(cx, scope, loss)
     for name in cx.chosen:
-        if name not in scope.modes:
+        if name not in scope.modes and name not in cx.gaps.names:
             near = closest(name, scope.modes)
             fix = f"did you mean `{near}`?" if near else ""
             cx.error(scope, "E0406", f"`{loss.name}` has no mode param `{name}`", loss.name_span, "", fix)
     _check_modes(cx, scope, loss)
     statements(cx, scope, loss.body)
-    if loss.kind == "map":
+    outer = Outermost(POISON, None, ())
+    if cx.gaps.result:
+        pass
+    elif loss.kind == "map":
         for part in (loss.result.where, loss.result.weighted):
             if part is not None:
                 message = "a map returns its value as it is: nothing is left out or weighted"
@@ -74,7 +94,7 @@ def _check(cx: Context, scope: Scope, loss: LossDef) -> CheckedLoss | None:
         outer = outermost(cx, scope, loss)
     handed = outputs(cx, scope, loss)
     examples_and_claims(cx, scope, loss)
-    if cx.diagnostics or is_poison(outer.body):
+    if cx.diagnostics or cx.gaps != NONE or is_poison(outer.body):
         return None
     terms = [outer.body, *(m for _, m in conditions), *(t for _, t in handed)]
     terms += [t for t in (outer.keep, outer.weight) if t is not None]
@@ -112,7 +132,9 @@ def _check_modes(cx: Context, scope: Scope, loss: LossDef) -> None:
     known |= {s.name for s in loss.body if isinstance(s, Def)}
     for param in cx.params.values():
         for mode in param.modes:
-            if mode not in known:
+            if mode in cx.gaps.functions:
+                cx.missing.add(mode)
+            elif mode not in known:
                 near = closest(mode, known)
                 fix = f"did you mean `{near}`?" if near else f"define it: `def {mode}(x) = …`"
                 if param.name == "reduction":

@@ -7,8 +7,9 @@ import math
 from lossdsl.check.axes import lookup, walk
 from lossdsl.check.constants import constant
 from lossdsl.check.context import Context, Scope
-from lossdsl.check.names import functions_known, guess
+from lossdsl.check.names import functions_known, guess, unsure
 from lossdsl.check.typed import Input, Param
+from lossdsl.check.types import base_axis
 from lossdsl.syntax import ast
 
 # The words of claims: `proper` stands alone, the others take an input or a param.
@@ -36,9 +37,11 @@ def check_claim(cx: Context, scope: Scope, claim: ast.Claim) -> None:
 
 
 def _names(cx: Context, scope: Scope, claim: ast.Claim) -> None:
-    values = [*scope.values, *scope.modes, *ALONE]
-    functions = [*CLAIMS, *functions_known(cx, scope)]
+    values = [*scope.values, *scope.modes, *ALONE, *cx.gaps.names]
+    functions = [*CLAIMS, *functions_known(cx, scope), *cx.gaps.functions]
     for node in walk(claim.value):
+        if cx.gaps.nameless and isinstance(node, ast.Name | ast.Primed):
+            continue
         if isinstance(node, ast.Name | ast.Primed) and node.name not in values:
             if node.name in CLAIMS:
                 message, fix = f"`{node.name}` is said of an input", f"write `{node.name}(x)`"
@@ -54,7 +57,11 @@ def _names(cx: Context, scope: Scope, claim: ast.Claim) -> None:
                 fix = "it stands alone: `claim proper`"
             message = f"the claim calls `{node.function}`, which isn't there"
             cx.error(scope, "E0209", message, node.function_span, "", fix)
-        elif isinstance(node, ast.AxisRef) and lookup(scope, node.name) is None:
+        elif (
+            isinstance(node, ast.AxisRef)
+            and lookup(scope, node.name) is None
+            and base_axis(node.name) not in cx.gaps.axes
+        ):
             message = f"the claim speaks of the axis `{node.name}`, which isn't there"
             cx.error(scope, "E0209", message, node.span, "", "use an axis of the file")
 
@@ -129,6 +136,8 @@ def _subject(cx: Context, scope: Scope, call: ast.Call) -> None:
     item: Input | Param | None = None
     if plain and isinstance(argument, ast.Name):
         item = cx.inputs.get(argument.name) or cx.params.get(argument.name)
+    if item is None and plain and isinstance(argument, ast.Name) and unsure(cx, scope, argument.name):
+        return
     if item is None:
         span = argument.span if argument is not None else call.span
         message = f"`{word}` is said of one input or param, by its name"
@@ -148,7 +157,11 @@ def _subject(cx: Context, scope: Scope, call: ast.Call) -> None:
     elif word in MEASURES and isinstance(item, Input) and (item.fixed or item.draw is not None):
         message = f"`{item.name}` is {'fixed' if item.fixed else 'a draw'}: no gradient is derived"
         cx.error(scope, "E0414", message, argument.span, "has no gradient", "leave `fixed` out of its declaration")
-    elif word == "shift_invariant" and not (isinstance(item, Input) and set(item.axes) - set(scope.batch)):
+    elif (
+        word == "shift_invariant"
+        and not cx.gaps.batch
+        and not (isinstance(item, Input) and set(item.axes) - set(scope.batch))
+    ):
         message = f"`{item.name}` has no row whose entries could be shifted together"
         cx.error(scope, "E0414", message, argument.span, "", "name an input with an axis that isn't a batch axis")
 
@@ -160,6 +173,8 @@ def _conditions(cx: Context, scope: Scope, claim: ast.Claim) -> None:
     known = [*cx.inputs, *cx.params]
     given: set[str] = set()
     for c in claim.when:
+        if c.name not in known and unsure(cx, scope, c.name):
+            continue
         if c.name not in known:
             near = guess(cx, c.name, known)
             fix = f"did you mean `{near}`?" if near else f"there are {', '.join(known)}"

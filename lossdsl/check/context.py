@@ -12,6 +12,7 @@ from lossdsl.registry import LossFile, Registry
 from lossdsl.source.diagnostic import Diagnostic, Label
 from lossdsl.source.text import Source, Span
 from lossdsl.syntax.ast import Def, Expr, LossDef
+from lossdsl.syntax.gaps import NONE, Gaps
 
 MOST_STEPS = 100_000
 DEEPEST = 160
@@ -82,6 +83,7 @@ class Context:
     terms: Terms
     expr: Callable[[Context, Scope, Expr], Term]
     chosen: Mapping[str, str]
+    gaps: Gaps = NONE
     inputs: dict[str, Input] = field(default_factory=dict)
     params: dict[str, Param] = field(default_factory=dict)
     sizes: dict[str, Term | None] = field(default_factory=dict)  # every base axis, and its size where no input binds it
@@ -110,6 +112,8 @@ class Context:
         self, scope: Scope, code: str, message: str, span: Span, caret: str = "", fix: str = "", *others: Label
     ) -> Term:
         """Report a mistake and give the term that stands for it."""
+        if self.gaps.batch and code.startswith("E03"):  # of axes: it may follow from what can't be read
+            return POISON
         where = scope.at(span)
         if scope.site is not None:
             message = f"in {scope.title}: {message}"

@@ -15,6 +15,7 @@ from lossdsl.source.diagnostic import Label
 from lossdsl.source.suggest import closest
 from lossdsl.source.text import Span
 from lossdsl.syntax import ast
+from lossdsl.syntax.gaps import NONE
 
 
 def declare(cx: Context, scope: Scope, loss: ast.LossDef) -> list[tuple[str, Term]]:
@@ -54,12 +55,13 @@ def _check_batch(cx: Context, scope: Scope, loss: ast.LossDef) -> None:
         if not isinstance(decl, ast.BatchDecl):
             continue
         for ref in decl.axes:
-            if base_axis(ref.name) != ref.name or ref.name not in scope.axes:
+            if base_axis(ref.name) != ref.name or not _known(cx, scope, ref.name):
                 known = [a for a in scope.axes if a == base_axis(a)]
                 near = closest(ref.name, known)
                 fix = f"did you mean `{near}`?" if near else f"the axes are {', '.join(known)}"
                 cx.error(scope, "E0203", f"no input has the batch axis `{ref.name}`", ref.span, "", fix)
-    if loss.kind == "loss" and not scope.rows and not any(isinstance(d, ast.BatchDecl) for d in loss.decls):
+    said = any(isinstance(d, ast.BatchDecl) for d in loss.decls)
+    if loss.kind == "loss" and not scope.rows and not said and cx.gaps == NONE:
         inputs = [d for d in loss.decls if isinstance(d, ast.InputDecl)]
         span = inputs[0].span if inputs else loss.name_span
         message = "no input has an axis, so there is no batch"
@@ -106,7 +108,7 @@ def _input(cx: Context, scope: Scope, decl: ast.InputDecl, fresh: set[Span]) -> 
                 kind = "int" if kind == "index" else "real"
             else:
                 base = base_axis(decl.kind.axis.name)
-                if base not in scope.axes:
+                if not _known(cx, scope, base):
                     known = list(scope.axes)
                     near = closest(base, known)
                     fix = f"did you mean `{near}`?" if near else "an input or an `axis` line declares it"
@@ -189,7 +191,7 @@ def _axis(cx: Context, scope: Scope, decl: ast.AxisDecl, bound: set[str], condit
         elif name not in bound:
             cx.sizes[name] = size
     if decl.where is not None:
-        if name not in scope.axes:
+        if not _known(cx, scope, name):
             known = list(scope.axes)
             near = closest(name, known)
             fix = f"did you mean `{near}`?" if near else f"the axes are {', '.join(known)}"
@@ -206,6 +208,10 @@ def _axis(cx: Context, scope: Scope, decl: ast.AxisDecl, bound: set[str], condit
             )
             return
         conditions.append((name, mask))
+
+
+def _known(cx: Context, scope: Scope, axis: str) -> bool:
+    return axis in scope.axes or axis in cx.gaps.axes
 
 
 def _terms(term: Term) -> list[Term]:

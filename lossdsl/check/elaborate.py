@@ -63,7 +63,7 @@ def _name(cx: Context, scope: Scope, expr: ast.Name) -> Term:
     if found is not None:
         cx.note("value", scope, expr.name, expr.span, found)
         return found
-    if expr.name in CONSTANTS:
+    if expr.name in CONSTANTS and not cx.gaps.nameless and expr.name not in cx.gaps.names:
         return cx.terms.const(CONSTANTS[expr.name], scope.at(expr.span))
     return unknown_value(cx, scope, expr)
 

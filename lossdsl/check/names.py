@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from lossdsl.check.axes import visible
 from lossdsl.check.context import Context, Scope
 from lossdsl.check.prelude import prelude
+from lossdsl.check.terms import POISON, is_poison
 from lossdsl.check.typed import Term
 from lossdsl.packs.lookup import absent
 from lossdsl.source.diagnostic import Label
@@ -49,9 +50,17 @@ def functions_known(cx: Context, scope: Scope) -> list[str]:
     return list(dict.fromkeys([*scope.functions, *scope.modes, *cx.known]))
 
 
+def unsure(cx: Context, scope: Scope, name: str) -> bool:
+    """Whether a value may be there that can't be read, or is declared in a way that was reported."""
+    found = scope.values.get(name)
+    return (found is not None and is_poison(found)) or (found is None and (cx.gaps.nameless or name in cx.gaps.names))
+
+
 def unknown_value(cx: Context, scope: Scope, expr: ast.Name) -> Term:
     """Report a name that has no value here."""
     name = expr.name
+    if unsure(cx, scope, name):
+        return POISON
     if name in scope.later:
         message = f"`{name}` is used before it is assigned"
         other = Label(scope.later[name], "assigned here")
@@ -83,6 +92,8 @@ def unknown_value(cx: Context, scope: Scope, expr: ast.Name) -> Term:
 
 def unknown_function(cx: Context, scope: Scope, name: str, span: Span) -> Term:
     """Report a function that doesn't exist."""
+    if name in cx.gaps.functions:
+        return POISON
     if name in FUNCTIONS:
         return cx.error(
             scope, "E0208", f"there is no function `{name}`", span, "a name of torch or Python", FUNCTIONS[name]
@@ -92,6 +103,9 @@ def unknown_function(cx: Context, scope: Scope, name: str, span: Span) -> Term:
         return cx.error(
             scope, "E0210", message, span, "called here", f"to pick from it, write `{name}[i]`; to multiply, `*`"
         )
+    if name == "root":
+        message = "`root` is written with its unknown and the interval that holds it"
+        return cx.error(scope, "E0412", message, span, "of which unknown?", "write `root(t in [low, high]: f)`")
     near = guess(cx, name, functions_known(cx, scope))
     fix = f"did you mean `{near}`?" if near else f"define it, `def {name}(x) = …`, or install the pack that brings it"
     blamed = absent(name, cx.registry.failures)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lossdsl.check.claimed import check_claim
 from lossdsl.check.context import Context, Scope
-from lossdsl.check.names import guess
+from lossdsl.check.names import guess, unsure
 from lossdsl.check.terms import POISON, is_poison
 from lossdsl.check.typed import Term
 from lossdsl.source.text import Span
@@ -17,7 +17,7 @@ def outputs(cx: Context, scope: Scope, loss: ast.LossDef) -> tuple[tuple[str, Te
     for output in loss.outputs:
         for name in output.names:
             term = scope.values.get(name.name, POISON)
-            if name.name not in scope.values:
+            if name.name not in scope.values and not unsure(cx, scope, name.name):
                 near = guess(cx, name.name, scope.values)
                 fix = f"did you mean `{near}`?" if near else "assign it first"
                 cx.error(scope, "E0209", f"no value `{name.name}` to hand out", name.span, "not known", fix)
@@ -46,7 +46,7 @@ def examples_and_claims(cx: Context, scope: Scope, loss: ast.LossDef) -> None:
 
 
 def _set(cx: Context, scope: Scope, name: str, span: Span, known: list[str]) -> None:
-    if name not in known:
+    if name not in known and not unsure(cx, scope, name):
         near = guess(cx, name, known)
         fix = f"did you mean `{near}`?" if near else f"there are {', '.join(known)}"
         cx.error(scope, "E0209", f"the example sets `{name}`, which is no input or param", span, "not known", fix)

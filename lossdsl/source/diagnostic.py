@@ -38,6 +38,11 @@ class Diagnostic:
     severity: Severity = "error"
 
 
+def in_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Diagnostics in the order of the text."""
+    return sorted(diagnostics, key=lambda d: d.labels[0].span.start if d.labels else 0)
+
+
 class DiagnosticError(Exception):
     """The file is wrong: every finding of one run, with the source they point into."""
 

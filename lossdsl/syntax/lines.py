@@ -49,11 +49,15 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """A file in logical lines, with its comments, and what is wrong already at this level."""
+    """A file in logical lines, with its comments, and what is wrong already at this level.
+
+    `refused` are statements that are too long or too deep to be read.
+    """
 
     lines: tuple[Line, ...]
     comments: tuple[Comment, ...]
     problems: tuple[Diagnostic, ...]
+    refused: tuple[Span, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +79,9 @@ def scan(source: Source) -> Scan:
     comments: list[Comment] = []
     problems: list[Diagnostic] = []
     rows = list(_rows(source.text, comments, problems))
-    lines = tuple(_join(source.text, rows, problems))
-    return Scan(lines, tuple(comments), tuple(problems))
+    refused: list[Span] = []
+    lines = tuple(_join(source.text, rows, problems, refused))
+    return Scan(lines, tuple(comments), tuple(problems), tuple(refused))
 
 
 def _rows(text: str, comments: list[Comment], problems: list[Diagnostic]) -> Iterator[_Row]:
@@ -128,7 +133,7 @@ def _unclosed(span: Span, what: str, quotes: str) -> Diagnostic:
     return Diagnostic("E0105", f"the {what} is never closed", (Label(span, "opened here"),), f"close it with {quotes}")
 
 
-def _join(text: str, rows: list[_Row], problems: list[Diagnostic]) -> Iterator[Line]:
+def _join(text: str, rows: list[_Row], problems: list[Diagnostic], refusals: list[Span]) -> Iterator[Line]:
     """Rows into logical lines."""
     first, end = 0, len(rows)
     while first < len(rows):
@@ -148,6 +153,7 @@ def _join(text: str, rows: list[_Row], problems: list[Diagnostic]) -> Iterator[L
             yield line
         else:
             problems.append(refused)
+            refusals.append(line.span)
         first = last + 1
 
 

@@ -10,7 +10,6 @@ from lossdsl.source.suggest import closest
 from lossdsl.source.text import Source, Span
 from lossdsl.syntax import ast
 from lossdsl.syntax.lines import Line
-from lossdsl.syntax.sequence import check_order, missing_head
 from lossdsl.syntax.words import PARTS, RESERVED
 
 _ASSIGNS = re.compile(r"[^\W\d]\w*'*\s*=")
@@ -61,24 +60,14 @@ def rule_of(source: Source, line: Line) -> str | Diagnostic:
     return "assign"
 
 
-def assemble(
-    source: Source,
-    statements: list[tuple[str, Line, Any]],
-    comments: tuple[ast.Comment, ...],
-    problems: list[Diagnostic],
-) -> ast.LossDef | None:
-    """The file from its statements; adds to `problems` what is missing, doubled or out of order."""
-    check_order([(rule, line) for rule, line, _ in statements], problems)
-    if not statements and not problems:
-        span = Span(0, min(1, len(source.text)))
-        problems.append(missing_head(span, "the file has no statements"))
-    if problems:
-        return None
+def assemble(statements: list[tuple[str, Line, Any]], comments: tuple[ast.Comment, ...]) -> ast.LossDef:
+    """The file from its statements; where they lack the head or the `return`, with one that says nothing."""
+    first, last = statements[0][1].span, statements[-1][1].span
     nodes: dict[str, list[Any]] = {}
     for rule, _, node in statements:
         nodes.setdefault({"map_head": "loss_head", "def_": "body", "assign": "body"}.get(rule, rule), []).append(node)
     declarations = [n for r, _, n in statements if r in {"input", "param", "batch", "axis"}]
-    kind, name, name_span = nodes["loss_head"][0]
+    kind, name, name_span = nodes.get("loss_head", [("loss", "", Span(first.start, first.start + 1))])[0]
     return ast.LossDef(
         kind,
         name,
@@ -89,10 +78,10 @@ def assemble(
         tuple(declarations),
         tuple(nodes.get("body", ())),
         tuple(nodes.get("output", ())),
-        nodes["return_"][0],
+        nodes.get("return_", [ast.Argument(ast.Number("0"))])[0],
         tuple(nodes.get("claim", ())),
         tuple(nodes.get("example", ())),
         comments,
         name_span=name_span,
-        span=Span(statements[0][1].span.start, statements[-1][1].span.end),
+        span=Span(first.start, last.end),
     )

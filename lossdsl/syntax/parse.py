@@ -8,15 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from lossdsl.source.data import cache_folder, grammar_text
-from lossdsl.source.diagnostic import Diagnostic, DiagnosticError, Label
+from lossdsl.source.diagnostic import Diagnostic, DiagnosticError, Label, in_order
 from lossdsl.source.text import Source, Span
 from lossdsl.syntax import ast
+from lossdsl.syntax.gaps import NONE, Broken, Gaps, gaps
 from lossdsl.syntax.lines import DEEPEST, Line, scan
 from lossdsl.syntax.mistakes import explain_line
 from lossdsl.syntax.order import assemble, rule_of
+from lossdsl.syntax.sequence import check_order, missing_head
 
 if TYPE_CHECKING:
     from lark import Lark
@@ -62,6 +64,19 @@ class ParsedFile:
     statements: tuple[ParsedStatement, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What could be read of a file: without `problems` all of it; else `gaps` says what the rest may have declared.
+
+    `loss` is None where too little could be read to go on.
+    """
+
+    loss: ast.LossDef | None
+    statements: tuple[ParsedStatement, ...]
+    problems: tuple[Diagnostic, ...]
+    gaps: Gaps = NONE
+
+
 def parse(source: Source) -> ast.LossDef:
     """Parses one file.
 
@@ -72,33 +87,41 @@ def parse(source: Source) -> ast.LossDef:
 
 def parse_file(source: Source) -> ParsedFile:
     """As `parse`, with the statements in their order and places."""
+    reading = read(source)
+    if reading.problems or reading.loss is None:
+        raise DiagnosticError(source, reading.problems)
+    return ParsedFile(reading.loss, reading.statements)
+
+
+def read(source: Source) -> Reading:
+    """Reads as much of a file as is written rightly, and says what is wrong with the rest; never fails."""
     scanned = scan(source)
     problems = list(scanned.problems)
     statements: list[ParsedStatement] = []
+    broken = [Broken("", span) for span in scanned.refused]
     for line in scanned.lines:
         if len(problems) >= MOST:
             label = Label(Span(line.span.start, line.span.start + max(len(line.word), 1)), "not looked at from here on")
-            raise DiagnosticError(
-                source, [*_ordered(problems), Diagnostic("E0140", f"there are {MOST} errors", (label,))]
-            )
+            problems = [*in_order(problems), Diagnostic("E0140", f"there are {MOST} errors", (label,))]
+            return Reading(None, (), tuple(problems))
         rule = rule_of(source, line)
         if isinstance(rule, Diagnostic):
             problems.append(rule)
+            broken.append(Broken("", line.span))
             continue
         unclosed = any(line.span.start <= d.labels[0].span.start < line.span.end for d in scanned.problems)
-        built = [] if unclosed else _statement(source, line, rule)
-        if isinstance(built, list):
-            problems.extend(built)
-            built = None
-        statements.append(ParsedStatement(rule, line, built))
-    loss = assemble(source, [(s.rule, s.line, s.node) for s in statements], scanned.comments, problems)
-    if problems or loss is None:
-        raise DiagnosticError(source, _ordered(problems))
-    return ParsedFile(loss, tuple(statements))
-
-
-def _ordered(problems: list[Diagnostic]) -> list[Diagnostic]:
-    return sorted(problems, key=lambda d: d.labels[0].span.start)
+        node, found = (None, []) if unclosed else _statement(source, line, rule)
+        if found or node is None:
+            problems.extend(found)
+            broken.append(Broken(rule, line.span, node is not None))
+        statements.append(ParsedStatement(rule, line, node))
+    check_order([(s.rule, s.line) for s in statements], problems)
+    if not statements and not problems:
+        problems.append(missing_head(Span(0, min(1, len(source.text))), "the file has no statements"))
+    whole = [s for s in statements if s.node is not None]
+    left_out = gaps(source, broken, (s.rule for s in whole)) if problems else NONE
+    loss = assemble([(s.rule, s.line, s.node) for s in whole], scanned.comments) if whole else None
+    return Reading(loss, tuple(statements), tuple(in_order(problems)), left_out)
 
 
 def parse_expression(text: str) -> ast.Expr:
@@ -108,15 +131,14 @@ def parse_expression(text: str) -> ast.Expr:
     if scanned.problems:
         raise DiagnosticError(source, scanned.problems)
     brackets = tuple(b for line in scanned.lines for b in line.brackets)
-    built = _statement(source, Line(Span(0, len(text)), "", brackets), "expr")
-    if isinstance(built, list):
-        raise DiagnosticError(source, built)
-    expression: ast.Expr = built
-    return expression
+    built, problems = _statement(source, Line(Span(0, len(text)), "", brackets), "expr")
+    if problems:
+        raise DiagnosticError(source, problems)
+    return cast(ast.Expr, built)
 
 
-def _statement(source: Source, line: Line, rule: str) -> Any | list[Diagnostic]:
-    """The statement's node, or what is wrong with it."""
+def _statement(source: Source, line: Line, rule: str) -> tuple[Any | None, list[Diagnostic]]:
+    """The statement's node and what is wrong with it; names in the wrong case are read as if they were in the right."""
     from lark import UnexpectedInput
     from lark.utils import TextSlice
 
@@ -133,17 +155,17 @@ def _statement(source: Source, line: Line, rule: str) -> Any | list[Diagnostic]:
                 found.append(mistake.diagnostic)
                 turned = _turned(text, mistake.diagnostic)
                 if turned is None or len(found) >= MOST_NAMES:
-                    return found
+                    return None, found
                 text = turned  # go on as if the name had been right, to find the others
             else:
-                return found or built
+                return built, found
     except UnexpectedInput as stop:
         place = stop.pos_in_stream
         token = getattr(stop, "token", None)
         at = getattr(token, "start_pos", None) if token is not None and token.type != "$END" else place
         if at is None or (token is not None and token.type == "$END"):
             at = line.span.end
-        return [*found, *explain_line(source, line, rule, at)]
+        return None, [*found, *explain_line(source, line, rule, at)]
 
 
 def _turned(text: str, problem: Diagnostic) -> str | None:

@@ -1,7 +1,8 @@
 """Files that are wrong, with everything a user is told about them, to the letter.
 
-Each `*.loss` here (in any folder below this one) has its whole rendered output beside it as `*.txt`. A new file joins
-by being there; `LOSSDSL_UPDATE_GOLDEN=1 pytest tests/bad` writes the texts, which are read before they are committed.
+Each `*.loss` here (in any folder below this one) has its whole rendered output beside it as `*.txt`; those of RENDERED
+have what programs get too, as `*.json` and `*.github`. A new file joins by being there;
+`LOSSDSL_UPDATE_GOLDEN=1 pytest tests/bad` writes the texts, which are read before they are committed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from lossdsl.pipeline import middle
 from lossdsl.plugins import discover
 from lossdsl.source.codes import all_codes
 from lossdsl.source.diagnostic import Diagnostic, DiagnosticError
-from lossdsl.source.render import render_terminal
+from lossdsl.source.render import render_github, render_json, render_terminal
 from lossdsl.source.text import Source
 
 HERE = Path(__file__).parent
@@ -48,6 +49,22 @@ def test_rendered_output(path: Path) -> None:
         golden.write_text(rendered, encoding="utf-8")
     assert rendered, "nothing is wrong with this file"
     assert golden.exists(), "LOSSDSL_UPDATE_GOLDEN=1 writes it"
+    assert rendered == golden.read_text(encoding="utf-8")
+
+
+OTHERS = {"json": render_json, "github": render_github}
+RENDERED = ("check/no_cascade", "check/E0204_twice", "check/W0504", "syntax/wide_characters", "newcomers/matrices")
+
+
+@pytest.mark.parametrize("name", RENDERED)
+@pytest.mark.parametrize("form", OTHERS)
+def test_output_for_programs(name: str, form: str) -> None:
+    path = HERE / f"{name}.loss"
+    source = Source(path.name, path.read_text(encoding="utf-8"))
+    rendered = OTHERS[form](source, diagnostics(source))
+    golden = path.with_suffix(f".{form}")
+    if UPDATE:
+        golden.write_text(rendered, encoding="utf-8")
     assert rendered == golden.read_text(encoding="utf-8")
 
 

@@ -82,6 +82,15 @@ def test_hover_while_the_file_is_wrong_remembers_what_it_was() -> None:
     assert "param tau" in hovered("logits / tau", broken, analysis)
 
 
+def test_a_file_that_was_never_right_is_known_as_far_as_it_can_be_read() -> None:
+    broken = TEXT.replace("s = cosine", "s = = cosine").replace("half(γ)", "halff(γ)")
+    analysis = look(broken)
+    assert [d.code for d in analysis.diagnostics] == ["E0107", "E0202"]
+    assert "param tau" in hovered("logits / tau", broken, analysis)
+    found = completions(analysis, REGISTRY, broken.index("return -lo") + len("return -lo"))
+    assert {"logits", "tau", "half", "p"} <= {c.label for c in found}
+
+
 def labels(text: str, before: str, kind: str = "") -> set[str]:
     found = completions(look(text, look()), REGISTRY, text.index(before) + len(before))
     return {c.label for c in found if not kind or c.kind == kind}
