@@ -50,7 +50,7 @@ def coverage(made: Middle, registry: Registry) -> dict[str, Covered]:
     """How each backend runs a training step of a loss, by the backend's name."""
     tiles: tuple[KernelProgram, ...] = ()
     if isinstance(made.tiling, Tiling):
-        tiles = tuple(k.program for k in tile_kernels(made.checked.name, made.tiling, registry).all)
+        tiles = tuple(k.program for k in tile_kernels(made.checked.name, made.tiling, registry, made.precise).all)
     planned = {
         one_visit: {k.name: k.program for k in module_kernels(made, registry, one_visit, STEP)}
         for one_visit in {spec.one_visit for spec in registry.backends.values()}

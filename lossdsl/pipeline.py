@@ -164,8 +164,8 @@ def build(
     made = middle(source, registry, modes, precise)
     tiled = None
     with _bounded(made):
-        if isinstance(made.tiling, Tiling) and not precise:  # tiles have plain softmaxes
-            tiled = made.tiling, tile_kernels(made.checked.name, made.tiling, registry)
+        if isinstance(made.tiling, Tiling):
+            tiled = made.tiling, tile_kernels(made.checked.name, made.tiling, registry, precise)
         choice, kernels, emitted = _emit(made, registry, backend, device, () if tiled is None else tiled[1].all)
     tiles = None if tiled is None else Tiles(*tiled, fused=choice.spec.one_visit)
     checked = made.checked

@@ -67,6 +67,7 @@ class Report:
     total: Worst = field(default_factory=Worst)
     infinite: Worst = field(default_factory=Worst)  # entries that are infinite or NaN on one side alone
     misses: list[str] = field(default_factory=list)
+    precise: bool = False  # whether z - m is carried in two floats: no bar is wider for its size
     excusing: bool = True  # whether entries beyond their bars are looked at again
     limits: int = 0  # outputs whose written equation has no value somewhere, where the rewritten one has
 
@@ -89,6 +90,25 @@ class _Judge:
     half: float
     near: list[dict[str, Array]] | None = None
     steps: dict[str, Array] | None = None
+
+    def doubtful(self, name: str, got: Array, spread: Array) -> list[tuple[int, ...]]:
+        """The places to look at one by one: those not well within their bars, and the worst of the others.
+
+        Float64 tells them apart: its own error is a billionth of a bar. The others are only counted.
+        """
+        exact = self.should.values[name].astype(np.float64)
+        is_value = name == "rows"
+        measure = np.maximum(self.should.sizes[name] if is_value else np.abs(exact), SMALLEST)
+        bar = (VALUE + 0 * spread if is_value else GRADIENT + spread) * ULP + self.half
+        with np.errstate(all="ignore"):
+            part = np.abs(got - exact) / np.maximum(bar * measure, SMALLEST)
+        clear = np.isfinite(got) & (np.abs(exact) < 0.99 * LARGEST) & (part < 0.99)
+        places = [tuple(map(int, place)) for place in np.argwhere(~clear)]
+        if clear.any():
+            worst = np.unravel_index(np.argmax(np.where(clear, part, -1.0)), part.shape)
+            places.append(tuple(map(int, worst)))
+            (self.report.value if is_value else self.report.gradient).count += int(clear.sum()) - 1
+        return places
 
     def entry(self, name: str, place: tuple[int, ...], a: float, strict: float, loose: float) -> None:
         b = self.should.values[name][place]
@@ -152,7 +172,9 @@ def judge(report: Report, loss: Written, case: Case, should: Exact, found: Resul
         got = np.asarray(found[name], dtype=np.float64)
         judging = _Judge(report, loss, case, should, 0.0 if name == "rows" else half)
         spread, loose = (_along(loss, name, x, values.shape) for x in (should.spread, should.loose))
-        for place in np.ndindex(values.shape):
+        if report.precise:
+            spread = np.zeros(np.shape(spread))
+        for place in judging.doubtful(name, got, spread):
             judging.entry(name, place, float(got[place]), float(spread[place]), float(loose[place]))
         if name != "rows" and not half:
             _totals(report, loss, case, name, should, got)

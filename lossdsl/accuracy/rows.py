@@ -80,15 +80,18 @@ def cases(graph: Graph, checked: CheckedLoss, seed: int = 0) -> Iterator[Case]:
             yield Case(what, _leaves(draw, plan), sizes)
 
 
-def wide(graph: Graph, checked: CheckedLoss, seed: int = 0, classes: int = WIDE) -> Case | None:
-    """One row of very many classes; None for a loss without logits, or with another axis of such a size twice."""
+def wide(
+    graph: Graph, checked: CheckedLoss, seed: int = 0, classes: int = WIDE, rewritten: Graph | None = None
+) -> Case | None:
+    """One row of very many classes; None for a loss without logits, or with pairs of classes, as it is written or
+    rewritten: a square of such a size."""
     logits = logit_leaves(graph)
     axes = {_class_axis(leaf, graph) for leaf in graph.leaves if leaf.name in logits} - {None}
     if len(axes) != 1:
         return None
     (axis,) = axes
     assert axis is not None
-    if sum(base_axis(a) == axis for a in graph.axes) > 1:
+    if any(sum(base_axis(a) == axis for a in g.axes) > 1 for g in (graph, rewritten or graph)):
         return None
     sizes = _sizes(graph, checked, 2, logits, 1)
     if sizes is None:

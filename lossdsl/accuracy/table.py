@@ -49,7 +49,7 @@ def accuracy(
     loss = written(checked, registry)
     modules = {name: _built(checked, name, precise) for name in backends or usable(registry)}
     built = {name: module for name, module in modules.items() if module is not None}
-    reports = {(name, d): Report(checked.name, name, d) for name in built for d in dtypes}
+    reports = {(name, d): Report(checked.name, name, d, precise=precise) for name in built for d in dtypes}
     hand = {d: Report(checked.name, BY_HAND, d, excusing=False) for d in dtypes} if by_hand else {}
     left_out: list[str] = []
     count = 0
@@ -87,8 +87,10 @@ def usable(registry: Registry) -> tuple[str, ...]:
 
 def _all(loss: Written, widely: bool) -> Iterable[Case]:
     yield from cases(loss.plain, loss.checked)
-    if widely and loss.rowwise and (one := wide(loss.plain, loss.checked)) is not None:
-        yield one
+    if widely and loss.rowwise:
+        one = wide(loss.plain, loss.checked, rewritten=loss.rewritten)
+        if one is not None:
+            yield one
 
 
 def _exact(loss: Written, case: Case) -> Exact:

@@ -234,6 +234,9 @@ def _multiprecision(arithmetic: Arithmetic, name: str, m: Array) -> Array:
     flat = m.reshape(-1, n, n)
     results = []
     for matrix in flat:
+        if any(x != x or abs(x) == mp.inf for x in matrix.flat):  # as numpy has it; mpmath looks for a pivot in vain
+            results.append(list(np.full({"logdet": 1, "eigvals": n}.get(name, n * n), mp.nan)))
+            continue
         a = mp.matrix([list(row) for row in matrix])
         if name == "logdet":
             results.append([mp.log(abs(mp.det(a)))])

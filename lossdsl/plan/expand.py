@@ -267,16 +267,53 @@ class _Table:
     def exponential(self, node: Node, x: int) -> int:
         """exp(logp) as exp(z - m) / (1 + rest), whose error does not grow with the logarithm."""
         source = self.graph.nodes[node.args[0]]
+        if self.precise and source.op == "mul" and (found := self._scaled_power(source)) is not None:
+            return found
         pairs: dict[str, int] = {}
         if source.op == "pick":
             pairs = self._pairs(source, [self.ids[a] for a in source.args])
             source = self.graph.nodes[source.args[0]]
         if source.op != "logp":
             return self.raw("exp", x)
-        args = tuple(self.ids[a] for a in source.args)
-        z = self.pick(args[0], pairs)
-        below, rest = self._parts(z, args, _axes(source.attrs[0]), pairs)
-        return self.share(below, rest, UNIT if len(args) == 1 else None)
+        below, rest = self._read_parts(source, pairs)
+        return self.share(below, rest, UNIT if len(source.args) == 1 else None)
+
+    def _read_parts(self, logp: Node, pairs: dict[str, int]) -> tuple[int, int]:
+        """(z - m, rest) of a log-softmax that is read at indices."""
+        args = tuple(self.ids[a] for a in logp.args)
+        return self._parts(self.pick(args[0], pairs), args, _axes(logp.attrs[0]), pairs)
+
+    def _scaled_power(self, product: Node) -> int | None:
+        """exp(c·logp), a power of a probability, as e^(c·(z - m)) / (1 + rest)^c, c·(z - m) not rounded at its size.
+
+        c is c' + c'' with c' of eleven bits behind the point, z - m is b' + b'' with b' whole: c'·b' is exact, and
+        c'·b'' + c''·(z - m) is small.
+        """
+        for own, other in (product.args, product.args[::-1]):
+            source, pairs = self.graph.nodes[other], dict[str, int]()
+            if source.op == "pick":
+                pairs = self._pairs(source, [self.ids[a] for a in source.args])
+                source = self.graph.nodes[source.args[0]]
+            if source.op == "logp" and self._scalar(own) and self.graph.nodes[own].type.interval.low >= 0:
+                break
+        else:
+            return None
+        c, (below, rest) = self.ids[own], self._read_parts(source, pairs)
+        bits = self.number(Fraction(2**11))
+        coarse = self.raw("div", self.raw("round", self.raw("mul", c, bits)), bits)
+        finite = self.raw("maximum", below, self.number(Fraction(-(2**30))), interval=Interval(-(2.0**30), 0.0))
+        whole = self.raw("round", finite)
+        exact = self.raw("mul", coarse, whole)
+        small = self.raw(
+            "add",
+            self.product(coarse, self.raw("sub", below, whole)),
+            self.raw("mul", self.raw("sub", c, coarse), finite),
+        )
+        if below in self.dropped:
+            small = self.raw("add", small, self.raw("mul", c, self.dropped[below]))
+        e = self.raw("mul", self.raw("exp", exact), self.raw("exp", small))
+        total = self.raw("pow", self.raw("add", self.const(1), rest, name="total"), c)
+        return self.raw("div", e, total, interval=UNIT if len(source.args) == 1 else None)
 
     def share(self, below: int, rest: int, interval: Interval | None) -> int:
         """exp(z - m) / (1 + rest)."""

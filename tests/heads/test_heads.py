@@ -10,7 +10,7 @@ import torch
 
 import lossdsl
 from lossdsl.check.heads import HeadError
-from tests.heads.compare import BOUND, LOOSE, Case, headed, standard
+from tests.heads.compare import BOUND, Case, headed, standard
 from tests.losses import FIRST, STANDARD
 
 # Whose matrix is inverted or determined: singular for what is drawn here.
@@ -24,7 +24,7 @@ def test_a_head_is_the_loss_of_the_product(path: Path, reduction: str) -> None:
     if case is None or path.stem in NOT_DRAWN:
         return
     for learnt in (False, True):
-        assert max(case.differences(reduction, learnt)) <= LOOSE.get(path.stem, BOUND)
+        assert max(case.differences(reduction, learnt)) <= BOUND
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import lossdsl
-from tests.heads.compare import BOUND, LOOSE, headed, off, own, pairwise
+from tests.heads.compare import BOUND, headed, off, own, pairwise
 from tests.losses import FULL, ROOT, STANDARD
 
 
@@ -21,7 +21,7 @@ def test_tiles_are_the_whole(path: Path) -> None:
         for learnt in (False, True):
             if reduction == "none" and not case.loss.compiled.signature.batch:
                 continue
-            assert max(case.differences(reduction, learnt)) <= LOOSE.get(path.stem, BOUND)
+            assert max(case.differences(reduction, learnt)) <= BOUND
 
 
 def test_many_losses_are_tiled() -> None:

@@ -49,6 +49,22 @@ def test_an_angular_margin_goes_on_punishing() -> None:
     torch.testing.assert_close(found, torch.tensor([-1.0, -1.1278248], dtype=torch.float64), rtol=1e-6, atol=0)
 
 
+@pytest.mark.parametrize("name", ["arcface_cosine", "arcface_straight_through"])
+@pytest.mark.parametrize("end", [1.0, -1.0])
+def test_a_cosine_that_rounding_has_carried_too_far(name: str, end: float) -> None:
+    """torch.acos(1 + 1e-7) is NaN, and normalised float32 vectors have such cosines: they count as ±1."""
+    loss_fn = lossdsl.loss(name, backend="torch", reduction="none")
+    found = []
+    for first in (end, end * (1 + 1.2e-7)):
+        cosine = torch.tensor([[first, 0.2, -0.3]], requires_grad=True)
+        value = loss_fn(cosine, torch.tensor([0]))
+        found.append((value.item(), *torch.autograd.grad(value.sum(), cosine)[0][0].tolist()))
+    assert all(math.isfinite(x) for x in found[1])
+    assert found[1] == pytest.approx(found[0], rel=1e-6)
+    if name == "arcface_cosine":
+        assert found[0][1] == 0.0  # the angle's slope at the end is 0, as that of a norm at 0
+
+
 def test_a_distance_of_zero() -> None:
     """sentence-transformers 4033: sqrt at 0 made the gradient NaN, though the hinge goes on with the negative alone."""
     text = "loss t\ninput a[N, D], p[N, D], n[N, D]\nparam m = 5\nreturn relu(dist[D](a, p) - dist[D](a, n) + m)\n"

@@ -16,7 +16,7 @@ from lossdsl.api import registry
 INF = math.inf
 
 
-@pytest.mark.parametrize("name", ["cross_entropy", "focal"])
+@pytest.mark.parametrize("name", ["cross_entropy", "focal", "generalized_cross_entropy"])
 def test_gradients_within_8_ulp(name: str) -> None:
     checked = lossdsl.load(name).checked
     plain, precise = (
@@ -27,6 +27,25 @@ def test_gradients_within_8_ulp(name: str) -> None:
     assert precise.value.part <= 1
     assert not precise.value.reasons
     assert plain.gradient.error > 8 >= precise.gradient.error
+
+
+@pytest.mark.parametrize("name", ["cross_entropy", "generalized_cross_entropy"])
+def test_precise_rows_of_a_head(name: str) -> None:
+    """Tiles of a matrix that is never whole have the same softmax, bit for bit, where the product is exact."""
+    z = torch.linspace(1.3, -85, 40)[None]
+    logits, weight = z.clone().requires_grad_(), z.T.clone().requires_grad_()
+    hidden, bias, target = torch.ones(1, 1), torch.zeros(40), torch.tensor([25])
+    lossdsl.loss(name, precise=True, backend="torch")(logits, target).backward()
+    headed = lossdsl.loss(name, precise=True, backend="torch", head="linear")
+    assert headed.compiled.tiling is not None
+    headed(hidden, weight, bias, target).backward()
+    assert logits.grad is not None
+    assert weight.grad is not None
+    assert torch.equal(weight.grad.T, logits.grad)
+    rough = lossdsl.loss(name, backend="torch")
+    again = z.clone().requires_grad_()
+    rough(again, target).backward()
+    assert not torch.equal(again.grad, logits.grad)
 
 
 def test_precise_is_an_option_of_the_module() -> None:

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from lossdsl.check.types import base_axis
-from lossdsl.derive.claims.scalars import Index, NotWrittenError, Scalars, written
+from lossdsl.derive.claims.entries import Index, written
+from lossdsl.derive.claims.scalars import NotWrittenError, Scalars
 from lossdsl.derive.points import IGNORE_INDEX
 from lossdsl.ir.builder import bound_axes
 from lossdsl.ir.graph import Graph, Leaf
@@ -160,7 +161,8 @@ def _case(
             for i in np.ndindex(shape):
                 name = leaf.name + (str(list(i)) if i else "")
                 domain[name] = UNIT if leaf.name in logs else leaf.type.interval
-                entries[leaf.name][i] = s.node("log", [s.var(name)]) if leaf.name in logs else s.var(name)
+                x = s.var(name, domain[name])
+                entries[leaf.name][i] = s.node("log", [x]) if leaf.name in logs else x
     found = _written(s, graph, sizes, entries, outputs, known, domain)
     return Case(s, found, domain, sizes, entries, fixed)
 

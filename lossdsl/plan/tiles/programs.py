@@ -49,12 +49,16 @@ class TileKernels:
         return (*((self.keep,) if self.keep else ()), *steps, *self.forward, *(k for _, _, k in self.backward))
 
 
-def tile_kernels(name: str, tiling: Tiling, registry: Registry) -> TileKernels:
-    """Plan every step of a tiling."""
-    keep = None if tiling.keep is None else _kernel(name, "tile_keep", tiling.keep, registry)
+def tile_kernels(name: str, tiling: Tiling, registry: Registry, precise: bool = False) -> TileKernels:
+    """Plan every step of a tiling; with `precise` its softmaxes carry z - max z in two floats."""
+
+    def planned(which: str, step: Step) -> TileKernel:
+        return _kernel(name, which, step, registry, precise)
+
+    keep = None if tiling.keep is None else planned("tile_keep", tiling.keep)
     variants = []
     for v in tiling.variants:
-        steps = [_kernel(name, f"tile_{v.name}_{i}", step, registry) for i, step in enumerate(v.schedule.steps)]
+        steps = [planned(f"tile_{v.name}_{i}", step) for i, step in enumerate(v.schedule.steps)]
         variants.append((v.name, tuple(steps), v.schedule.outputs))
     forward: dict[str, TileKernel] = {}
     backward: list[tuple[str, str, TileKernel]] = []
@@ -63,19 +67,19 @@ def tile_kernels(name: str, tiling: Tiling, registry: Registry) -> TileKernels:
             if side is None or any(name == side.cotangent for name, _, _ in backward):
                 continue  # both factors are one value
             if side.step is not None:
-                forward[side.value] = _kernel(name, f"tile_{word}_{number}", side.step, registry)
+                forward[side.value] = planned(f"tile_{word}_{number}", side.step)
             for group, step in side.back:
-                kernel = _kernel(name, f"tile_{word}_{number}_{group}", step, registry)
+                kernel = planned(f"tile_{word}_{number}_{group}", step)
                 backward.append((side.cotangent, group, kernel))
     return TileKernels(keep, tuple(variants), tuple(forward.values()), tuple(backward))
 
 
-def _kernel(loss: str, name: str, step: Step, registry: Registry) -> TileKernel:
+def _kernel(loss: str, name: str, step: Step, registry: Registry, precise: bool) -> TileKernel:
     graph = _own_axes(step)
     if not any(leaf.role != "param" and leaf.type.kind == "real" for leaf in graph.leaves):
         real = Leaf(REAL, (), Type(frozenset(), "real", FINITE), "input", False)
         graph = replace(graph, leaves=(*graph.leaves, real))
-    expanded, hints = expand(graph, registry)
+    expanded, hints = expand(graph, registry, precise)
     expanded = replace(expanded, leaves=graph.leaves)
     named = buffer_names(leaf.name for leaf in graph.leaves)
     outs = buffer_names((f"out_{i}" for i in range(len(step.gives))), named.values())
