@@ -12,9 +12,10 @@ from lossdsl.check.body import piped
 from lossdsl.check.context import DEEPEST, Context, Scope
 from lossdsl.check.names import unknown_value
 from lossdsl.check.operators import arithmetic, need
+from lossdsl.check.roots import root
 from lossdsl.check.terms import POISON, Exhausted, is_index, is_poison, is_whole
 from lossdsl.check.typed import Term
-from lossdsl.check.types import Type, base_axis
+from lossdsl.check.types import base_axis
 from lossdsl.source.diagnostic import Label
 from lossdsl.syntax import ast
 
@@ -217,50 +218,6 @@ def _if(cx: Context, scope: Scope, expr: ast.If) -> Term:
     return cx.terms.apply("select", (condition, then, otherwise), scope.at(expr.span))
 
 
-def _root(cx: Context, scope: Scope, expr: ast.Root) -> Term:
-    span = scope.at(expr.span)
-    low = need(cx, scope, "real", elaborate(cx, scope, expr.low), expr.low.span, "`root`")
-    high = need(cx, scope, "real", elaborate(cx, scope, expr.high), expr.high.span, "`root`")
-    if is_poison(low) or is_poison(high):
-        return POISON
-    axes = low.type.axes | high.type.axes
-    cx.roots += 1
-    name = str(cx.roots)
-    before = scope.values.get(expr.variable)
-    interval = low.type.interval.hull(high.type.interval)
-    for _ in range(4):
-        # The unknown varies along whatever its equation varies along, which is known once it has been read.
-        variable = cx.terms.make("var", (), (name, tuple(sorted(axes))), Type(axes, "real", interval), span)
-        scope.values[expr.variable] = variable
-        body = need(cx, scope, "real", elaborate(cx, scope, expr.body), expr.body.span, "`root`")
-        if is_poison(body) or body.type.axes <= axes:
-            break
-        axes |= body.type.axes
-    if before is None:
-        del scope.values[expr.variable]
-    else:
-        scope.values[expr.variable] = before
-    if is_poison(body):
-        return POISON
-    if not _mentions(body, variable):
-        message = f"the equation of this root doesn't hold `{expr.variable}`"
-        return cx.error(scope, "E0412", message, expr.body.span, f"`{expr.variable}` should stand here")
-    return cx.terms.make("root", (low, high, body), (name,), Type(axes, "real", interval), span)
-
-
-def _mentions(body: Term, variable: Term) -> bool:
-    stack, seen = [body], {id(body)}
-    while stack:
-        term = stack.pop()
-        if term is variable:
-            return True
-        for a in term.args:
-            if id(a) not in seen:
-                seen.add(id(a))
-                stack.append(a)
-    return False
-
-
 _RULES: dict[type, Callable[[Context, Scope, Any], Term]] = {
     ast.Number: _number,
     ast.Vector: _vector,
@@ -274,5 +231,5 @@ _RULES: dict[type, Callable[[Context, Scope, Any], Term]] = {
     ast.Unary: _unary,
     ast.Binary: _binary,
     ast.If: _if,
-    ast.Root: _root,
+    ast.Root: root,
 }

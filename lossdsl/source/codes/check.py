@@ -219,8 +219,9 @@ CODES: tuple[ErrorCode, ...] = (
     ),
     ErrorCode(
         "E0412",
-        "a root doesn't depend on its unknown",
-        "`root(t in [lo, hi]: f)` is the t at which f is zero, so t has to stand in f.",
+        "an equation doesn't determine its root",
+        "`root(t in [lo, hi]: f)` is the t at which f is zero, so t has to stand in f, and to vary along no axis that f "
+        "runs over.",
         "loss example\ninput z[N, C]\nreturn root(t in [min[C](z), max[C](z)]: sum[C](z) - 1)\n",
         "Let the unknown stand in the equation.",
     ),
