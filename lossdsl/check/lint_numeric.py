@@ -116,7 +116,7 @@ def _power(cx: Context, term: Term, moving: set[int]) -> None:
     if term.op == "pow":
         y = term.args[1].type
         low, high = y.interval.low, y.interval.high
-        whole = y.kind != "real" or (low == high and low == int(low)) if low == high or y.kind != "real" else False
+        whole = y.kind != "real" or (low == high and low.is_integer())
         if x.type.interval.low < 0 and not whole and not _positive_by_form(x):
             message = f"{_text(cx, x)} may be negative, and {_text(cx, term.args[1])} need not be whole"
             fix = "take `abs(x)` or `relu(x)`, say the interval of an input, or make the exponent `: int`"

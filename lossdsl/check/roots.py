@@ -40,6 +40,10 @@ def root(cx: Context, scope: Scope, expr: ast.Root) -> Term:
     if not holding:
         message = f"the equation of this root doesn't hold `{expr.variable}`"
         return cx.error(scope, "E0412", message, expr.body.span, f"`{expr.variable}` should stand here")
+    if _others(body) - {name}:
+        message = "the equation of this root holds the unknown of another"
+        fix = "put one of the equations into the other, so that there is one unknown"
+        return cx.error(scope, "E0412", message, expr.span, "a root in the equation of another", fix)
     mixed = axes & frozenset[str]().union(*map(_joined, holding))
     if mixed:
         message = f"the equation of this root runs over {cx.show_axes(mixed)}, along which `{expr.variable}` varies"
@@ -65,6 +69,22 @@ def _holding(body: Term, variable: Term) -> list[Term]:
         if any(a is variable or id(a) in found for a in term.args):
             found[id(term)] = term
     return [*found.values()] or [body] * (body is variable)
+
+
+def _others(body: Term) -> set[str]:
+    """The unknowns in a term that belong to no root within it."""
+    unknowns: set[str] = set()
+    roots: set[str] = set()
+    stack, seen = [body], {id(body)}
+    while stack:
+        term = stack.pop()
+        if term.op in ("var", "root"):
+            (unknowns if term.op == "var" else roots).add(str(term.attrs[0]))
+        for a in term.args:
+            if id(a) not in seen:
+                seen.add(id(a))
+                stack.append(a)
+    return unknowns - roots
 
 
 def _joined(term: Term) -> frozenset[str]:

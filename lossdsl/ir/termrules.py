@@ -10,6 +10,7 @@ from lossdsl.check.typed import Term
 from lossdsl.check.types import base_axis
 from lossdsl.ir.bounds import within
 from lossdsl.ir.builder import Builder
+from lossdsl.ir.graph import reachable
 from lossdsl.ir.inputs import Lowered, State, computed_default, read_leaf, where
 from lossdsl.ir.limits import MOST_NODES
 from lossdsl.ir.presence import PRESENT, Factors, conjunction, factors_of, met, split
@@ -173,7 +174,27 @@ def _var(state: State, term: Term, args: Sequence[Lowered]) -> Lowered:
 
 def _root(state: State, term: Term, args: Sequence[Lowered]) -> Lowered:
     present = PRESENT.union(*(p for _, p in args))
-    return state.b.node("root", [n for n, _ in args], (_number(term),)), present
+    b, (low, high, f) = state.b, [n for n, _ in args]
+    unknown = state.memo[id(_unknown(term))][0]
+    if f == unknown:
+        return b.node("clip", [b.const(0), low, high]), present
+    if unknown not in reachable(b.nodes, [f]):
+        message = "the equation of this root is the same for every value of its unknown"
+        raise state.fail("E0412", message, term.args[2].span, "flat", "let the unknown change what stands here")
+    return b.node("root", [low, high, f], (_number(term),)), present
+
+
+def _unknown(term: Term) -> Term:
+    """The unknown of a root, which its equation holds."""
+    stack, seen = [term.args[2]], {id(term.args[2])}
+    while True:
+        found = stack.pop()
+        if found.op == "var" and found.attrs[0] == term.attrs[0]:
+            return found
+        for a in found.args:
+            if id(a) not in seen:
+                seen.add(id(a))
+                stack.append(a)
 
 
 def _number(term: Term) -> int:

@@ -220,8 +220,8 @@ CODES: tuple[ErrorCode, ...] = (
     ErrorCode(
         "E0412",
         "an equation doesn't determine its root",
-        "`root(t in [lo, hi]: f)` is the t at which f is zero, so t has to stand in f, and to vary along no axis that f "
-        "runs over.",
+        "`root(t in [lo, hi]: f)` is the t at which f is zero: t stands in f, varies along no axis that f runs over, "
+        "and is the only unknown there.",
         "loss example\ninput z[N, C]\nreturn root(t in [min[C](z), max[C](z)]: sum[C](z) - 1)\n",
         "Let the unknown stand in the equation.",
     ),
