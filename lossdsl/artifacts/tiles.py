@@ -14,7 +14,9 @@ from lossdsl.plan.tiles.steps import Give
 from lossdsl.plan.tiles.tiling import Tiling
 
 SPECS = ("TakeSpec", "GiveSpec", "StepSpec", "SideSpec", "MatrixSpec", "VariantSpec", "TilingSpec")
-RUNTIME = tuple(f"lossdsl.runtime.{name}" for name in ("tilespec", "matrices", "tiling"))
+RUNTIME = tuple(
+    f"lossdsl.runtime.{name}" for name in ("tilespec", "factors", "matrices", "tilesizes", "tilerun", "tiling")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +109,14 @@ def _side(say: _Names, side: Side, forward: Mapping[str, TileKernel], kernels: T
     if side.lists:
         keywords.append(("lists", tuple(map(say, side.lists))))
     if side.step is not None:
-        keywords.append(("forward", _step(say, forward[side.value], "")))
-    back = tuple((group, _step(say, k, "")) for name, group, k in kernels.backward if name == side.cotangent)
+        keywords.append(("forward", _step(say, forward[side.value], side.along)))
+    back = tuple((group, _step(say, k, side.along)) for name, group, k in kernels.backward if name == side.cotangent)
     if side.step is not None and back:
         keywords.append(("back", back))
+    if side.along:
+        keywords.append(("apart", True))
+    if side.through:
+        keywords.append(("through", tuple((say(x), say(i)) for x, i in side.through)))
     return Apply("SideSpec", (say(side.value), side.axes, side.cotangent), tuple(keywords))
 
 

@@ -42,7 +42,9 @@ class SideSpec:
     """A factor of a matrix: the name and axes of its value, and the way back from it.
 
     `inputs` and `params` are the operands that it hangs on; without `back` its
-    cotangent is that of its one input.
+    cotangent is that of its one input. `apart`: entries along the first axis are each
+    computed by themselves. `through`: inputs read at the entries of a list, which the
+    steps take as if they were the input.
     """
 
     value: str
@@ -53,6 +55,8 @@ class SideSpec:
     lists: tuple[str, ...] = ()  # index operands that choose its entries
     forward: StepSpec | None = None
     back: tuple[tuple[str, StepSpec], ...] = ()  # "inputs" or "params", step
+    apart: bool = False
+    through: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,8 +69,8 @@ def few_rows(loss: Any, tensors: Sequence[Tensor | None], rows: int = LEAST) -> 
     assert isinstance(tiling, Tiling)
     shapes = [torch.empty(()) if x is None else x for x in tensors]
     params = [torch.tensor(p.default) for p in loss.compiled.signature.params]
-    sizes = tiling.sizes([*shapes, *params], [3] * len(loss.compiled.signature.sizes))
-    return tiling.per_row(sizes) * 8 * tiling.arrays * rows + 1
+    sizes = tiling.sizes.extents([*shapes, *params], [3] * len(loss.compiled.signature.sizes))
+    return tiling.sizes.per_row(sizes) * 8 * tiling.sizes.arrays * rows + 1
 
 
 def evaluated(

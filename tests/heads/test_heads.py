@@ -64,14 +64,14 @@ def test_every_tile_size(focal: Case, rows: int) -> None:
 
 
 def test_a_wrong_tile_boundary_is_noticed(focal: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lossdsl.runtime.matrices import Matrix
+    from lossdsl.runtime.factors import Rows
 
-    right = Matrix.rows
+    right = Rows.take
 
-    def wrong(self: Matrix, start: int, stop: int) -> torch.Tensor:
-        return right(self, max(0, start - 1), max(0, start - 1) + stop - start)
+    def wrong(self: Rows, entries: torch.Tensor) -> torch.Tensor:
+        return right(self, (entries - 1).clamp_min(0))
 
-    monkeypatch.setattr(Matrix, "rows", wrong)
+    monkeypatch.setattr(Rows, "take", wrong)
     assert max(focal.differences("mean")) > 1e-3
 
 

@@ -9,6 +9,7 @@ from lossdsl.check.types import Type, base_axis
 from lossdsl.derive.reverse import reverse
 from lossdsl.ir.builder import Builder
 from lossdsl.ir.graph import Graph, Leaf, Node, reachable, restricted
+from lossdsl.plan.tiles.apart import entries_apart
 from lossdsl.plan.tiles.cut import Cut, Matrix
 from lossdsl.plan.tiles.steps import Give, Step
 from lossdsl.primitives.interval import FINITE
@@ -21,6 +22,8 @@ class Side:
 
     `step` computes it (None: the value is an input's own); `inputs` and `params` are the differentiable leaves it hangs
     on, `back` the steps from its cotangent `cotangent` to them: none where the cotangent is that of the one input.
+    `along`: entries along this axis, the first, are each computed by themselves, so that the steps can be run on some.
+    `through` are inputs that are read at the entries of a list: the steps take what is read, as if it were the input.
     """
 
     value: str
@@ -31,6 +34,8 @@ class Side:
     params: tuple[str, ...]
     lists: tuple[str, ...]  # index inputs that choose its entries: none may be there twice
     back: tuple[tuple[str, Step], ...]  # ("inputs" or "params", …)
+    along: str = ""
+    through: tuple[tuple[str, str], ...] = ()  # (input, list)
 
 
 def sides(cut: Cut, m: Matrix, registry: Registry) -> tuple[Side, Side, Side | None]:
@@ -101,12 +106,15 @@ def _side(graph: Graph, n: int, name: str, axes: tuple[str, ...], registry: Regi
         return Side(leaf.name, order, None, f"@d.{name}", inputs, (), (), ())
     order = (*axes, *(a for a in graph.axes if a not in axes))
     whole = replace(graph, axes=order, outputs=((f"@{name}", n),), batch=())
-    step = _whole(whole, {f"@{name}": axes})
+    found = entries_apart(whole, n, axes[0], registry)
+    graph, n, through, axis = (whole, n, (), "") if found is None else (*found, axes[0])
+    step = _step(graph, {f"@{name}": axes}, axis)
     back = []
     for group, wanted in (("inputs", inputs), ("params", params)):
         if wanted:
-            back.append((group, _back(whole, n, f"@d.{name}", axes, wanted, registry)))
-    return Side(f"@{name}", axes, step, f"@d.{name}", inputs, params, _lists(graph, needed, axes), tuple(back))
+            back.append((group, _back(graph, n, f"@d.{name}", axes, wanted, registry, axis)))
+    lists = _lists(whole, needed, axes)
+    return Side(f"@{name}", axes, step, f"@d.{name}", inputs, params, lists, tuple(back), axis, through)
 
 
 def _lists(graph: Graph, needed: Sequence[Node], axes: tuple[str, ...]) -> tuple[str, ...]:
@@ -137,7 +145,9 @@ def _own_leaf(graph: Graph, n: int) -> tuple[Leaf, tuple[str, ...]] | None:
     return (leaf, axes) if len(set(axes)) == len(axes) else None
 
 
-def _back(graph: Graph, n: int, name: str, axes: tuple[str, ...], wanted: tuple[str, ...], registry: Registry) -> Step:
+def _back(
+    graph: Graph, n: int, name: str, axes: tuple[str, ...], wanted: tuple[str, ...], registry: Registry, axis: str
+) -> Step:
     b = Builder(registry, graph.name, graph.axes, ())
     ids = b.replay(graph)
     seed = b.leaf(Leaf(name, axes, Type(frozenset(axes), "real", FINITE), "seed", True))
@@ -146,12 +156,15 @@ def _back(graph: Graph, n: int, name: str, axes: tuple[str, ...], wanted: tuple[
     found = reverse(b, {ids[n]: seed}, list(nodes.values()))
     outputs = {f"{name}.{x}": found.get(node, b.const(0)) for x, node in nodes.items()}
     back = b.graph(outputs)
-    return _whole(back, {f"{name}.{x}": leaves[x].axes for x in wanted})
+    return _step(back, {f"{name}.{x}": leaves[x].axes for x in wanted}, axis)
 
 
-def _whole(graph: Graph, axes: dict[str, tuple[str, ...]]) -> Step:
+def _step(graph: Graph, axes: dict[str, tuple[str, ...]], axis: str) -> Step:
+    """A graph as a step; with an axis it may be run on some of the entries along that."""
     part = restricted(graph, graph.outputs)
     roles = {"param": "param"}
     leaves = tuple(replace(x, role=roles.get(x.role, "input"), differentiable=False) for x in part.leaves)  # type: ignore[arg-type]
-    gives = tuple(Give(name, axes[name], "whole") for name, _ in graph.outputs)
-    return Step(replace(part, leaves=leaves), False, (), gives)
+    sliced = tuple((x.name, x.axes.index(axis)) for x in leaves if axis in x.axes)
+    how = {name: ("rows" if axis in axes[name] else "sum") if axis else "whole" for name, _ in graph.outputs}
+    gives = tuple(Give(name, axes[name], how[name]) for name, _ in graph.outputs)
+    return Step(replace(part, leaves=leaves), False, sliced, gives)
