@@ -35,7 +35,7 @@ from lossdsl.plan.kernel import Plan
 from lossdsl.plan.plan import REDUCED, plan, with_reduced
 from lossdsl.plan.tiles.cut import Cut, cut, cut_head
 from lossdsl.plan.tiles.programs import TileKernel, tile_kernels
-from lossdsl.plan.tiles.tiling import Tiling, Untiled, tile
+from lossdsl.plan.tiles.tiling import Tiling, Untiled, other_axis, tile
 from lossdsl.registry import BackendSpec, Registry
 from lossdsl.source.diagnostic import Diagnostic, DiagnosticError, Label, in_order
 from lossdsl.source.text import Source
@@ -58,7 +58,8 @@ class Middle(Front):
 
     `joint` has the derivatives by inputs and by params, `by_inputs` those by inputs alone; `plan` holds the programs of
     the first, as `lossdsl dump` shows them. `tiling` says how to do without the loss's matrix, or why that can't be
-    (None: it has none); `heads` are those that were put in front of logits.
+    (None: it has none), `across` how to take tiles along its columns instead; `heads` are those that were put in front
+    of logits.
     """
 
     graph: Graph
@@ -66,6 +67,7 @@ class Middle(Front):
     by_inputs: JointGraph
     plan: Plan
     tiling: Tiling | Untiled | None
+    across: Tiling | None = None
     heads: tuple[Head, ...] = ()
     precise: bool = False
 
@@ -105,6 +107,7 @@ def middle(source: Source, registry: Registry, modes: Mapping[str, str] | None =
         planned = plan(joint, registry, precise=precise)
         found = _cut(first.checked, graph, heads, registry)
         tiling = None if found is None else tile(found, registry)
+        across = None if heads or not isinstance(tiling, Tiling) else _across(graph, tiling, registry)
     if heads and isinstance(tiling, Untiled):
         raise HeadError(f"{checked.name} can't have a head: {where_from(source, tiling)}")
     return Middle(
@@ -116,6 +119,7 @@ def middle(source: Source, registry: Registry, modes: Mapping[str, str] | None =
         by_inputs=by_inputs,
         plan=planned,
         tiling=tiling,
+        across=across,
         heads=heads,
         precise=precise,
     )
@@ -134,6 +138,13 @@ def _cut(checked: CheckedLoss, graph: Graph, heads: tuple[Head, ...], registry: 
     leaves = {leaf.name: leaf for leaf in graph.leaves}
     named = {h.logits: [leaves[h.hidden], leaves[h.weight], leaves[h.bias]] for h in heads}
     return cut_head(lower(checked, registry), named, registry)
+
+
+def _across(graph: Graph, tiling: Tiling, registry: Registry) -> Tiling | None:
+    axis = other_axis(tiling, graph.batch)
+    found = cut(graph, registry, axis) if axis else None
+    made = None if found is None else tile(found, registry)
+    return made if isinstance(made, Tiling) else None
 
 
 def where_from(source: Source, found: Untiled) -> str:
@@ -162,12 +173,14 @@ def build(
     Raises DiagnosticError for a wrong file, BackendError for a backend that can't be used.
     """
     made = middle(source, registry, modes, precise)
-    tiled = None
+    ways = []
     with _bounded(made):
-        if isinstance(made.tiling, Tiling):
-            tiled = made.tiling, tile_kernels(made.checked.name, made.tiling, registry, precise)
-        choice, kernels, emitted = _emit(made, registry, backend, device, () if tiled is None else tiled[1].all)
-    tiles = None if tiled is None else Tiles(*tiled, fused=choice.spec.one_visit)
+        for word, way in (("tile", made.tiling), ("across", made.across)):
+            if isinstance(way, Tiling):
+                ways.append((way, tile_kernels(made.checked.name, way, registry, precise, word)))
+        steps = tuple(k for _, kernels in ways for k in kernels.all)
+        choice, kernels, emitted = _emit(made, registry, backend, device, steps)
+    tiles = tuple(Tiles(*way, fused=choice.spec.one_visit) for way in ways)
     checked = made.checked
     origin = Origin(
         backend=choice.spec,

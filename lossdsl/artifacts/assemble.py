@@ -55,22 +55,23 @@ def assemble(
     origin: Origin,
     missing: str = "",
     standalone: bool = False,
-    tiles: Tiles | None = None,
+    tiles: Sequence[Tiles] = (),
 ) -> Artifact:
-    """The module of a loss: kernels, `SIGNATURE`, a class and a function; with tiles, `TILING`."""
+    """The module of a loss: kernels, `SIGNATURE`, a class and a function; with tiles, `TILING` (and `ACROSS`)."""
     table = tabulate(checked, graph)
     signature = describe(checked, table, graph, kernels, origin.backend, missing)
-    tiling = None if tiles is None else describe_tiles(tiles, table.names)
-    own = RUNTIME if tiles is None else (*RUNTIME, *TILES_RUNTIME)
+    ways = [describe_tiles(way, table.names) for way in tiles]
+    own = (*RUNTIME, *TILES_RUNTIME) if tiles else RUNTIME
     runtime = embed((*own, *emitted.runtime), len(own)) if standalone else None
     taken = {*MODULE, *(runtime.names if runtime else ()), *_defined(emitted.functions)}
     function = identifier(checked.name, taken)
     kind = class_name(checked.name, taken | {function})
     body = _kernel_text(emitted.functions)
     identity = _digest(body, literal(signature), origin.equation, *(f"{n} {v}" for n, v in origin.versions))
-    identity = _digest(identity, literal(tiling)) if tiling else identity
+    for way in ways:
+        identity = _digest(identity, literal(way))
     identity = _digest(identity, runtime.text)[:12] if runtime else identity[:12]
-    imports = _imports(checked, table, emitted, runtime, tiles is not None)
+    imports = _imports(checked, table, emitted, runtime, bool(tiles))
     parts = [
         f"{_header(checked, origin, standalone)}\n{_docstring(checked, table, origin)}\n",
         f"from __future__ import annotations\n\n{merge_imports(imports)}\n",
@@ -81,21 +82,24 @@ def assemble(
     if runtime or body.startswith(("def ", "class ", "@", "#")):
         body = f"\n{body}"
     parts.append(body)
-    fixed = why_not_inplace(kernels, origin.backend, tiles is not None)
-    settings = options(checked, tiles is not None, origin.headed, not fixed)
+    fixed = why_not_inplace(kernels, origin.backend, bool(tiles))
+    settings = options(checked, bool(tiles), origin.headed, not fixed)
     kernel_names = Dict(tuple((k.name, Name(k.name)) for k in kernels))
     compiled = Apply("Compiled", (Name("SIGNATURE"), kernel_names, identity))
     tables = {"EQUATION": long_text(origin.equation, 11), "SIGNATURE": literal(signature, 0, 12)}
-    if tiles is not None and tiling is not None:
-        tables["TILING"] = literal(tiling, 0, 9)
-        driver = Apply("Tiling", (Name("SIGNATURE"), Name("TILING"), functions(tiles)))
-        compiled = Apply(compiled.function, compiled.args, (("tiling", driver),))
+    drivers: list[Apply] = []
+    for name, way, of in reversed([*zip(("TILING", "ACROSS"), ways, tiles, strict=False)]):
+        tables[name] = literal(way, 0, len(name) + 3)
+        other = (("across", drivers[-1]),) if drivers else ()
+        drivers.append(Apply("Tiling", (Name("SIGNATURE"), Name(name), functions(of)), other))
+    if drivers:
+        compiled = Apply(compiled.function, compiled.args, (("tiling", drivers[-1]),))
     tables["COMPILED"] = literal(compiled, 0, 11)
     parts.append("\n" + "".join(f"{name} = {text}\n" for name, text in tables.items()))
     parts.append(f"\n{class_text(checked, table, kind, settings)}")
     parts.append(f"\n{function_text(checked, table, function, kind, settings)}")
     manifest = _manifest(checked, table, origin, kernels, identity, function, kind, standalone)
-    return Artifact("\n".join(parts), {**manifest, "tiled": tiles is not None, "fresh": fixed})
+    return Artifact("\n".join(parts), {**manifest, "tiled": bool(tiles), "fresh": fixed})
 
 
 def why_not_inplace(kernels: Sequence[Kernel], backend: BackendSpec, tiled: bool) -> str:

@@ -11,7 +11,7 @@ from lossdsl.plan.names import ascii_name, distinct
 from lossdsl.source.python_names import reserved
 
 _MODULE = """
-    Any COMPILED Compiled EQUATION InputSpec KernelSpec Loss ParamSpec SIGNATURE Signature TILING Tiling
+    ACROSS Any COMPILED Compiled EQUATION InputSpec KernelSpec Loss ParamSpec SIGNATURE Signature TILING Tiling
     Tensor aux functional gradient gradient_params second second_params self super torch value
 """
 MODULE = frozenset(_MODULE.split())

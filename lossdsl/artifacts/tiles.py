@@ -29,7 +29,7 @@ class Tiles:
 
 
 def functions(tiles: Tiles) -> Dict:
-    """The module's functions that run the steps."""
+    """The module's functions that run the steps of one way."""
     return Dict(tuple((k.name, Name(k.name)) for k in tiles.kernels.all))
 
 

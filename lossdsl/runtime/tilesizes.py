@@ -95,6 +95,16 @@ class Sizes:
             count = count * 15 // 16 // ALIGNED * ALIGNED
         return count
 
+    def held(self, sizes: Mapping[str, int], itemsize: int) -> int:
+        """Bytes of the factors that are computed and whole: of their values, and where
+        a list chooses them of their cotangents."""
+        total = 0
+        for m in self.spec.matrices:
+            if m.right.forward is not None:
+                entries = prod(sizes[a] for a in (*m.columns, *m.over))
+                total += entries * itemsize * (2 if m.right.through else 1)
+        return total
+
     def cost(self, sizes: Mapping[str, int], rows: int, itemsize: int) -> float:
         """What value and gradients take, in floating-point operations: those of the
         matrix products, and reading and writing the factors for every tile."""

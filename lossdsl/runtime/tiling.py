@@ -50,17 +50,19 @@ class Tiling:
         return entries > SMALL or 8 * entries * self.sizes.arrays > call.memory
 
     def cheapest(self, call: Call, operands: Sequence[Tensor]) -> Tiling:
-        """Of the ways to take tiles, the one that costs less at these sizes."""
+        """Of the ways to take tiles, the one that costs less at these sizes; one whose
+        factors don't fit into the cap by themselves, too, only if both are so."""
         if self.across is None:
             return self
         bytes_each = compute_dtype(operands[: self.inputs]).itemsize
-        best: tuple[float, Tiling] | None = None
+        best: tuple[tuple[bool, float], Tiling] | None = None
         for way in (self, self.across):
             extents = way.sizes.extents(operands, call.sizes)
             if way.sizes.least(extents, bytes_each) > call.memory:
                 continue
             rows = way.sizes.rows(extents, call.memory, bytes_each)
-            price = way.sizes.cost(extents, rows, bytes_each)
+            large = way.sizes.held(extents, bytes_each) > call.memory
+            price = large, way.sizes.cost(extents, rows, bytes_each)
             if best is None or price < best[0]:
                 best = price, way
         return self if best is None else best[1]

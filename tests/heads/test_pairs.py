@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 import lossdsl
+from lossdsl.runtime.tiling import Tiling
 from tests.heads.compare import BOUND, headed, off, own, pairwise
 from tests.losses import FULL, ROOT, STANDARD
 
 
 @pytest.mark.parametrize("path", pairwise(14), ids=lambda p: p.stem)
-def test_tiles_are_the_whole(path: Path) -> None:
+def test_tiles_are_the_whole(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case = own(path)
     if case is None:
         return
-    for reduction in ("mean", "none"):
-        for learnt in (False, True):
-            if reduction == "none" and not case.loss.compiled.signature.batch:
-                continue
-            assert max(case.differences(reduction, learnt)) <= BOUND
+    tiling = case.loss.compiled.tiling
+    for way in filter(None, (tiling, tiling.across)):
+        monkeypatch.setattr(Tiling, "cheapest", lambda self, call, operands, way=way: way)
+        for reduction in ("mean", "none"):
+            for learnt in (False, True):
+                if reduction == "none" and not case.loss.compiled.signature.batch:
+                    continue
+                assert max(case.differences(reduction, learnt)) <= BOUND
+
+
+@pytest.mark.parametrize(("n", "c", "across"), [(256, 1_000_000, True), (5000, 40, False), (4096, 10_000, False)])
+def test_which_axis_is_cut(n: int, c: int, across: bool) -> None:
+    """With few samples and many classes it costs less to compute classes' tiles again than to go over all classes'
+    gradients for every few samples."""
+    tiling = lossdsl.loss("arcface", backend="torch").compiled.tiling
+    operands = [torch.empty(s, device="meta") for s in ((n, 128), (c, 128), (n,), (), ())]
+    call = SimpleNamespace(sizes=(), memory=64 << 20)
+    assert (tiling.cheapest(call, operands) is tiling.across) == across
 
 
 def test_many_losses_are_tiled() -> None:
@@ -29,11 +44,12 @@ def test_many_losses_are_tiled() -> None:
     from lossdsl.ir.lower import lower
     from lossdsl.pipeline import front
     from lossdsl.plan.tiles.cut import cut
-    from lossdsl.plan.tiles.tiling import Tiling, tile
+    from lossdsl.plan.tiles.tiling import Tiling as Tiled
+    from lossdsl.plan.tiles.tiling import tile
 
     known = registry()
     cuts = [cut(lower(front(source_of(str(p)), known).checked, known), known) for p in pairwise(40)]
-    tiled = [c for c in cuts if c is not None and isinstance(tile(c, known), Tiling)]
+    tiled = [c for c in cuts if c is not None and isinstance(tile(c, known), Tiled)]
     assert len(tiled) >= 20
 
 

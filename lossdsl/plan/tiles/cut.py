@@ -44,14 +44,17 @@ class Cut:
     axis: str  # the rows that are taken a tile at a time
 
 
-def cut(graph: Graph, registry: Registry) -> Cut | None:
-    """The loss less its matrix products; None if it has none whose rows can be taken one after the other."""
+def cut(graph: Graph, registry: Registry, along: str = "") -> Cut | None:
+    """The loss less its matrix products; None if it has none whose rows can be taken one after the other.
+
+    The rows are those of the samples, or `along` an axis.
+    """
     found = {n: m for n in reachable(graph.nodes, [n for _, n in graph.outputs]) if (m := _product(graph, n))}
     if not found:
         return None
     kept = [_sides(graph, m) for m in found.values()]
     named = {a for rows, columns, _, _ in kept for a in (*rows, *columns)}
-    axis = next((a for a in (*graph.batch, *graph.axes) if a in named), None)
+    axis = next((a for a in ([along] if along else (*graph.batch, *graph.axes)) if a in named), None)
     if axis is None:
         return None
     found = {n: m for n, m in found.items() if axis in graph.nodes[n].type.axes}

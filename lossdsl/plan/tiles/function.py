@@ -35,7 +35,7 @@ def function(cut: Cut, registry: Registry) -> Function:
     outputs = tuple(o for o in head.outputs if o[0] in ("rows", "weight"))
     head = replace(head, outputs=outputs)
     keep = None
-    if not any(a != cut.axis and base_axis(a) == base_axis(cut.axis) for a in _axes(head)):
+    if cut.axis in head.batch and not any(a != cut.axis and base_axis(a) == base_axis(cut.axis) for a in _axes(head)):
         found = decide_rows(head, registry, cut.axis, {m.name for m in cut.matrices})
         if found is not None:
             head, condition = found

@@ -160,8 +160,10 @@ def separated(graph: Graph, axis: str, registry: Registry, everything: bool) -> 
             made = b.raw("sub", (args[0], lse), (), node.type)
             parts[made] = (args[0], lse)
         elif node.op == "pick" and args[0] in parts:
-            x, lse = (_picked(b, node, part, args[1:]) for part in parts[args[0]])
-            made = b.raw("sub", (x, lse), (), node.type)
+            inner, total = parts[args[0]]
+            far = axis in over and b.type(inner).axes & columns
+            x = _gathered(b, node, (inner, *args[1:]), axis) if far else _picked(b, node, inner, args[1:])
+            made = b.raw("sub", (x, _picked(b, node, total, args[1:])), (), node.type)
         elif node.op == "pick" and axis in over and b.type(args[0]).axes & columns:
             made = _gathered(b, node, args, axis)
         else:

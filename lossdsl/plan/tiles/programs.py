@@ -49,27 +49,29 @@ class TileKernels:
         return (*((self.keep,) if self.keep else ()), *steps, *self.forward, *(k for _, _, k in self.backward))
 
 
-def tile_kernels(name: str, tiling: Tiling, registry: Registry, precise: bool = False) -> TileKernels:
+def tile_kernels(
+    name: str, tiling: Tiling, registry: Registry, precise: bool = False, word: str = "tile"
+) -> TileKernels:
     """Plan every step of a tiling; with `precise` its softmaxes carry z - max z in two floats."""
 
     def planned(which: str, step: Step) -> TileKernel:
         return _kernel(name, which, step, registry, precise)
 
-    keep = None if tiling.keep is None else planned("tile_keep", tiling.keep)
+    keep = None if tiling.keep is None else planned(f"{word}_keep", tiling.keep)
     variants = []
     for v in tiling.variants:
-        steps = [planned(f"tile_{v.name}_{i}", step) for i, step in enumerate(v.schedule.steps)]
+        steps = [planned(f"{word}_{v.name}_{i}", step) for i, step in enumerate(v.schedule.steps)]
         variants.append((v.name, tuple(steps), v.schedule.outputs))
     forward: dict[str, TileKernel] = {}
     backward: list[tuple[str, str, TileKernel]] = []
     for number, three in enumerate(tiling.sides):
-        for word, side in zip(("left", "right", "bias"), three, strict=True):
+        for part, side in zip(("left", "right", "bias"), three, strict=True):
             if side is None or any(name == side.cotangent for name, _, _ in backward):
                 continue  # both factors are one value
             if side.step is not None:
-                forward[side.value] = planned(f"tile_{word}_{number}", side.step)
+                forward[side.value] = planned(f"{word}_{part}_{number}", side.step)
             for group, step in side.back:
-                kernel = planned(f"tile_{word}_{number}_{group}", step)
+                kernel = planned(f"{word}_{part}_{number}_{group}", step)
                 backward.append((side.cotangent, group, kernel))
     return TileKernels(keep, tuple(variants), tuple(forward.values()), tuple(backward))
 

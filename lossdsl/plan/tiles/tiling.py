@@ -5,8 +5,10 @@ Cut (matrices, the loss as a function of their entries) → Function (with its g
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from lossdsl.check.types import base_axis
 from lossdsl.derive.errors import NotDifferentiableError
 from lossdsl.ir.graph import Graph, restricted
 from lossdsl.plan.tiles.cut import Cut, Matrix
@@ -60,6 +62,15 @@ def tile(cut: Cut, registry: Registry) -> Tiling | Untiled:
     wide = sum(1 for x in made.graph.nodes if cut.axis in x.type.axes and columns & x.type.axes)
     both = tuple(sides(cut, m, registry) for m in cut.matrices)
     return Tiling(cut.axis, cut.matrices, both, keep, variants, min(wide, 8))
+
+
+def other_axis(tiling: Tiling, batch: Sequence[str]) -> str:
+    """The axis along which a tiling's matrix may be tiled as well, "" if there is none: that of classes whose factor is
+    computed, which so is never whole."""
+    m, (_, right, _) = tiling.matrices[0], tiling.sides[0]
+    axis = m.columns[0]
+    samples = {base_axis(a) for a in (*batch, *m.rows)}
+    return axis if right.step is not None and base_axis(axis) not in samples else ""
 
 
 def _variants(made: Function, axis: str, columns: frozenset[str], registry: Registry) -> tuple[Variant, ...]:
