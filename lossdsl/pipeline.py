@@ -26,6 +26,7 @@ from lossdsl.backends.manager import BackendError, Choice, choose
 from lossdsl.check.check import check, remarks
 from lossdsl.check.heads import Head, HeadError, with_heads
 from lossdsl.check.typed import CheckedLoss
+from lossdsl.derive.centring import centred
 from lossdsl.derive.derive import derive
 from lossdsl.derive.errors import NotDifferentiableError
 from lossdsl.ir.graph import Graph, JointGraph
@@ -101,7 +102,7 @@ def middle(source: Source, registry: Registry, modes: Mapping[str, str] | None =
     first = front(source, registry, chosen)
     checked, heads = with_heads(first.checked, asked) if asked else (first.checked, ())
     with _bounded(first):
-        graph = lower(checked, registry)
+        graph = centred(lower(checked, registry), checked, registry)
         joint = derive(graph, registry)
         by_inputs = derive(_constant_params(graph), registry)
         planned = plan(joint, registry, precise=precise)
@@ -137,7 +138,7 @@ def _cut(checked: CheckedLoss, graph: Graph, heads: tuple[Head, ...], registry: 
         return cut(graph, registry)
     leaves = {leaf.name: leaf for leaf in graph.leaves}
     named = {h.logits: [leaves[h.hidden], leaves[h.weight], leaves[h.bias]] for h in heads}
-    return cut_head(lower(checked, registry), named, registry)
+    return cut_head(centred(lower(checked, registry), checked, registry), named, registry)
 
 
 def _across(graph: Graph, tiling: Tiling, registry: Registry) -> Tiling | None:

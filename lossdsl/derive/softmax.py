@@ -8,6 +8,7 @@ the large term exactly 0.
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from lossdsl.ir.rules.match import is_const
@@ -80,14 +81,38 @@ def _dense(b: Builder, n: int, c: int, axes: tuple[str, ...], mask: int | None, 
     weight = _without_factor(b, c, p) if mask is None and len(axes) == 1 else None
     if weight is not None and b.type(weight).axes & set(axes):
         a = b.node("reduce", [b[n].args[0]], ("argmax", axes))
-        reference = b.node("detach", [b.pick(weight, {axes[0]: a})])
-        u = b.node("sub", [weight, reference])
+        u = _apart(b, weight, axes[0], b.node("detach", [a]))
         mean = b.reduce("sum", axes, b.node("mul", [p, u]))
         return b.node("mul", [p, b.node("sub", [u, mean])])
     share = b.node("mul", [b.reduce("sum", axes, c), p])
     if mask is not None:
         share = b.node("select", [mask, share, b.const(0)])
     return b.node("sub", [c, share])
+
+
+def _apart(b: Builder, e: int, axis: str, a: int) -> int:
+    """e less its entry at a, which is detached, up to a number for each row: what e_j and e_a share is not formed.
+
+    A log-softmax is its logits there, less their maximum: the entropy's log p_j - log p_a is z_j - z_a.
+    """
+    node = b[e]
+    if axis not in b.type(e).axes:
+        return b.const(0)
+    match node.op:
+        case "neg":
+            return b.node("neg", [_apart(b, node.args[0], axis, a)])
+        case "add" | "sub" if sum(axis in b.type(x).axes for x in node.args) == 1:  # two may be nearly equal
+            return b.node(node.op, [_apart(b, x, axis, a) for x in node.args])
+        case "mul" | "div":
+            for x, y in (node.args, node.args[::-1])[: 1 if node.op == "div" else 2]:
+                if axis not in b.type(y).axes and b.type(y).interval.finite:
+                    return b.node(node.op, [_apart(b, x, axis, a), y])
+        case "logp" if node.attrs[0] == (axis,) and len(node.args) == 1:
+            (z,) = node.args
+            top = b.reduce("max", (axis,), z)
+            nothing = b.node("eq", [top, b.const(-inf)])
+            return b.node("sub", [z, b.node("detach", [b.node("select", [nothing, b.const(0), top])])])
+    return b.node("sub", [e, b.node("detach", [b.pick(e, {axis: a})])])
 
 
 def _without_factor(b: Builder, c: int, p: int, known: dict[int, int | None] | None = None) -> int | None:

@@ -70,6 +70,8 @@ FORMS = {
     "power of a sigmoid": "return sigmoid(logits[target])^0.5",
     "power of a complement": "return (1 - softmax(logits)[target])^0.5",
     "log of a product": "p = softmax(logits)\nreturn -log(p[target] * (1 - p[target]))",
+    "the loss of a bit": "return sum[C](softplus(logits) - (C == target) * logits)",
+    "power of a bound": "return (1 - clip(softmax(logits)[target], 1e-30, 1)^0.7) / 0.7",
     "root of an entry": "return sqrt(softmax(logits)[target])",
 }
 

@@ -80,6 +80,8 @@ class _Shifts:
         if all(self.still(a) for a in args):
             return self.zero()
         match node.op:
+            case "sub" if self.common(args) is not None:
+                return self.zero()
             case "add" | "sub" | "neg":
                 ks = [self.of(a) for a in args]
                 known = [k for k in ks if k is not None]

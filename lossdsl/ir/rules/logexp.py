@@ -34,7 +34,7 @@ def _log(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | No
             return b.node("mul", [node.args[1], b.node("log", [node.args[0]])])
         case "sqrt":
             return b.node("div", [b.node("log", node.args), b.const(2)])
-        case "maximum" | "minimum" if all(nonnegative(b, a) for a in node.args) and _has_log(b, node.args):
+        case "maximum" | "minimum" | "clip" if all(nonnegative(b, a) for a in node.args) and _has_log(b, node.args):
             return b.node(node.op, [b.node("log", [a]) for a in node.args])
         case "select" if _has_log(b, node.args[1:]):
             return b.node("select", [node.args[0], *(b.node("log", [a]) for a in node.args[1:])])
@@ -119,7 +119,21 @@ def _minus(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | 
         return _one_less(b, x, negative=False)
     if inside(b, x, "softplus") == y:
         return b.node("softplus", [b.node("neg", [y])])
-    return _difference_of_exp(b, x, y)
+    return _softplus_of_choice(b, x, y) or _difference_of_exp(b, x, y)
+
+
+def _softplus_of_choice(b: Builder, x: int, y: int) -> int | None:
+    """softplus(u) - (u or 0) as softplus(±u): the loss of a bit, and in its gradient σ(u) - 1 as -σ(-u)."""
+    u, choice = inside(b, x, "softplus"), b[y]
+    if u is None or choice.op != "select":
+        return None
+    condition, yes, no = choice.args
+    turned = b.node("softplus", [b.node("neg", [u])])
+    if yes == u and is_const(b, no, 0):
+        return b.node("select", [condition, turned, x])
+    if no == u and is_const(b, yes, 0):
+        return b.node("select", [condition, x, turned])
+    return None
 
 
 def _difference_of_exp(b: Builder, x: int, y: int) -> int | None:
