@@ -12,7 +12,7 @@ from lossdsl.check.types import base_axis
 from lossdsl.derive.formula import formulas, plain
 from lossdsl.ir.builder import bound_axes
 from lossdsl.ir.graph import Graph, reachable
-from lossdsl.pipeline import Middle, middle, where_from
+from lossdsl.pipeline import Middle, build, middle, where_from
 from lossdsl.plan.cost import count
 from lossdsl.plan.tiles.text import memory_in_words, schedule_in_words
 from lossdsl.plan.tiles.tiling import Untiled
@@ -24,11 +24,17 @@ from lossdsl.syntax.printing import print_statement
 
 
 def loss_record(
-    source: Source, registry: Registry, device: str, heads: Mapping[str, str] | None = None
+    source: Source,
+    registry: Registry,
+    device: str,
+    heads: Mapping[str, str] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    memory: str = "64MiB",
 ) -> dict[str, Any]:
     """Everything that the command shows of a loss, as plain data; DiagnosticError if the file is wrong.
 
-    `heads` are as `pipeline.middle` takes them among the modes; HeadError if the loss can't have one.
+    `heads` are as `pipeline.middle` takes them among the modes; HeadError if the loss can't have one. With `sizes` of
+    its axes a loss that is computed by tiles says which, under the cap `memory`; ValueError where one is missing.
     """
     made = middle(source, registry, heads)
     backend: dict[str, str | None]
@@ -50,7 +56,8 @@ def loss_record(
                 "bytes": round(cost.bytes, 4),
             }
         )
-    notes = [*_batch_notes(made.checked, made.graph), *_tile_notes(made), *made.plan.notes]
+    tiles = _tiles_at(source, registry, backend["name"], device, heads, sizes, memory) if sizes else []
+    notes = [*_batch_notes(made.checked, made.graph), *_tile_notes(made), *tiles, *made.plan.notes]
     return {**mathematics(made, registry), "cost": programs, "notes": notes, "backend": backend}
 
 
@@ -99,6 +106,22 @@ def _tile_notes(made: Middle) -> list[str]:
         f"tiles, {v.name}: {schedule_in_words(made.tiling, v)}" for v in made.tiling.variants if v.name != "weight"
     ]
     return [memory_in_words(made.tiling), *notes]
+
+
+def _tiles_at(
+    source: Source,
+    registry: Registry,
+    backend: str | None,
+    device: str,
+    heads: Mapping[str, str] | None,
+    sizes: Mapping[str, int],
+    memory: str,
+) -> list[str]:
+    from lossdsl.explain_tiles import tiles_at
+
+    module = build(source, registry, backend or "torch", device=device, modes=heads).artifact.load()
+    tiling = module.COMPILED.tiling
+    return ["no matrix is tiled: --size changes nothing"] if tiling is None else tiles_at(tiling, sizes, memory)
 
 
 def _batch_notes(checked: CheckedLoss, graph: Graph) -> list[str]:

@@ -24,7 +24,7 @@ from lossdsl.artifacts.tiles import Tiles
 from lossdsl.backends.api import Emitted, NotSupportedError
 from lossdsl.backends.manager import BackendError, Choice, choose
 from lossdsl.check.check import check, remarks
-from lossdsl.check.heads import Head, HeadError, with_heads
+from lossdsl.check.heads import Head, with_heads
 from lossdsl.check.typed import CheckedLoss
 from lossdsl.derive.centring import centred
 from lossdsl.derive.derive import derive
@@ -95,8 +95,8 @@ def front(source: Source, registry: Registry, modes: Mapping[str, str] | None = 
 def middle(source: Source, registry: Registry, modes: Mapping[str, str] | None = None, precise: bool = False) -> Middle:
     """Everything that is the same for all backends; DiagnosticError where a construct can't be compiled.
 
-    `modes` are functions by param; the words "head" (of the first logits) and "head.NAME" in it are heads: HeadError if
-    the loss can't have one.
+    `modes` are functions by param; the words "head" (of the first logits) and "head.NAME" in it are heads: HeadError
+    for one that is no head of this loss, DiagnosticError where the loss needs all rows of its logits at once.
     """
     chosen, asked = split_heads(modes or {})
     first = front(source, registry, chosen)
@@ -110,7 +110,7 @@ def middle(source: Source, registry: Registry, modes: Mapping[str, str] | None =
         tiling = None if found is None else tile(found, registry)
         across = None if heads or not isinstance(tiling, Tiling) else _across(graph, tiling, registry)
     if heads and isinstance(tiling, Untiled):
-        raise HeadError(f"{checked.name} can't have a head: {where_from(source, tiling)}")
+        raise DiagnosticError(source, [_no_head(first, tiling)])
     return Middle(
         source=source,
         lossdef=first.lossdef,
@@ -146,6 +146,12 @@ def _across(graph: Graph, tiling: Tiling, registry: Registry) -> Tiling | None:
     found = cut(graph, registry, axis) if axis else None
     made = None if found is None else tile(found, registry)
     return made if isinstance(made, Tiling) else None
+
+
+def _no_head(first: Front, found: Untiled) -> Diagnostic:
+    label = Label(found.origin or first.lossdef.name_span, found.reason)
+    fix = "compute the logits before the loss, which then takes them whole"
+    return Diagnostic("E0803", f"{first.checked.name} can't have a head", (label,), fix)
 
 
 def where_from(source: Source, found: Untiled) -> str:

@@ -126,3 +126,14 @@ def chosen_modes(settings: Sequence[str]) -> dict[str, str]:
             fail(f"--mode {setting}: write PARAM=NAME")
         chosen[name] = value
     return chosen
+
+
+def chosen_sizes(text: str) -> dict[str, int]:
+    """Sizes of axes from an option; exit with 2 where it isn't like N=1024,C=32000."""
+    sizes = {}
+    for part in text.split(","):
+        axis, _, number = part.partition("=")
+        if not number.strip().isdigit():
+            fail(f"--size is like N=1024,C=32000, not {text!r}")
+        sizes[axis.strip()] = int(number)
+    return sizes

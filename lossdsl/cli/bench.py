@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lossdsl.cli import FILE_IS_WRONG
-from lossdsl.cli._files import chosen_heads, discovered, fail, read_target, show
+from lossdsl.cli._files import chosen_heads, chosen_sizes, discovered, fail, read_target, show
 
 if TYPE_CHECKING:
     from lossdsl.bench import Report
@@ -70,7 +70,7 @@ def command(
                 report = bench.measure(
                     source,
                     registry,
-                    _sizes(shape),
+                    chosen_sizes(shape),
                     backends=backends or ("triton" if device == "cuda" else "cpu", "torch"),
                     baselines=baselines or (("matmuls",) if heads else bench.BASELINES[:4]),
                     dtype=getattr(torch, dtype),
@@ -88,16 +88,6 @@ def command(
             click.echo(table(report))
     if out is not None:
         out.write_text(json.dumps([r.as_json() for r in reports], indent=2) + "\n", encoding="utf-8")
-
-
-def _sizes(text: str) -> dict[str, int]:
-    sizes = {}
-    for part in text.split(","):
-        axis, _, number = part.partition("=")
-        if not number.strip().isdigit():
-            fail(f"--size is like N=1024,C=32000, not {text!r}")
-        sizes[axis.strip()] = int(number)
-    return sizes
 
 
 def table(report: Report) -> str:

@@ -10,7 +10,7 @@ from textwrap import indent, wrap
 import click
 
 from lossdsl.cli import FILE_IS_WRONG
-from lossdsl.cli._files import chosen_heads, discovered, fail, read_target, show
+from lossdsl.cli._files import chosen_heads, chosen_sizes, discovered, fail, read_target, show
 
 CODE = re.compile(r"[EWN]\d{4}", re.IGNORECASE)
 
@@ -22,7 +22,9 @@ CODE = re.compile(r"[EWN]\d{4}", re.IGNORECASE)
 @click.option(
     "--head", "heads", multiple=True, metavar="linear|LOGITS=linear", help="Take hidden states, weight and bias."
 )
-def command(what: str, as_json: bool, device: str, heads: tuple[str, ...]) -> None:
+@click.option("--size", "size", metavar="N=4096,C=32000,D=512", help="Which tiles of its matrix the loss takes there.")
+@click.option("--memory", default="64MiB", show_default=True, help="What tiles may take, for --size.")
+def command(what: str, as_json: bool, device: str, heads: tuple[str, ...], size: str | None, memory: str) -> None:
     """Explain a loss (a path, a name, or `-`): equation, gradient, sweeps over the data, cost, backend. Or an error
     code: what it means, an example, and what to do."""
     from lossdsl.source.diagnostic import DiagnosticError
@@ -31,17 +33,17 @@ def command(what: str, as_json: bool, device: str, heads: tuple[str, ...]) -> No
         record = code_record(what.upper())
         click.echo(json.dumps(record, indent=2, ensure_ascii=False) if as_json else code_in_words(record))
         return
-    from lossdsl.check.heads import HeadError
     from lossdsl.explain import loss_in_words, loss_record
 
     registry = discovered()
     source = read_target(what, registry)
     try:
-        record = loss_record(source, registry, device, chosen_heads(heads))
+        sizes = chosen_sizes(size) if size else None
+        record = loss_record(source, registry, device, chosen_heads(heads), sizes, memory)
     except DiagnosticError as error:
         show(error.source, error.diagnostics)
         sys.exit(FILE_IS_WRONG)
-    except HeadError as error:
+    except ValueError as error:  # a head that the loss can't have, a size that is missing
         fail(str(error))
     click.echo(json.dumps(record, indent=2, ensure_ascii=False) if as_json else loss_in_words(record))
 

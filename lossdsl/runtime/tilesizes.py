@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 
 from torch import Tensor
@@ -106,23 +107,35 @@ class Sizes:
         return total
 
     def cost(self, sizes: Mapping[str, int], rows: int, itemsize: int) -> float:
-        """What value and gradients take, in floating-point operations: those of the
-        matrix products, and reading and writing the factors for every tile."""
-        return cost(self.spec, sizes, rows, itemsize)
+        """What value and gradients take, in floating-point operations."""
+        found = price(self.spec, sizes, rows, itemsize)
+        return found.flops + FLOPS_A_BYTE * found.bytes
 
 
-def cost(spec: TilingSpec, sizes: Mapping[str, int], rows: int, itemsize: int) -> float:
-    """The cost of a way with tiles of so many rows: see `Sizes.cost`."""
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Floating-point operations of the matrix products, bytes of factors and of their
+    cotangents that are read and written for all tiles, and how often a tile is made."""
+
+    flops: float
+    bytes: float
+    sweeps: int
+
+
+def price(
+    spec: TilingSpec, sizes: Mapping[str, int], rows: int, itemsize: int
+) -> Price:
+    """What value and gradients by the matrices take with tiles of so many rows."""
     steps = next(v.steps for v in spec.variants if v.name == "matrix")
-    total = 0.0
     tiles = -(-sizes[spec.axis] // rows)
+    flops = factors = 0
+    most = 0
     for m in spec.matrices:
         features = prod(sizes[a] for a in m.over)
         left = prod(sizes[a] for a in m.rows) * features
         right = prod(sizes[a] for a in m.columns) * features
-        entries = left // max(1, features) * right
         sweeps = sum(s.sweep and any(t.name == m.name for t in s.takes) for s in steps)
-        total += 2.0 * entries * (sweeps + 2)
-        factors = (sweeps + 1) * left + (sweeps + 2) * right * tiles
-        total += FLOPS_A_BYTE * itemsize * factors
-    return total
+        flops += 2 * left * (right // max(1, features)) * (sweeps + 2)
+        factors += (sweeps + 1) * left + (sweeps + 2) * right * tiles
+        most = max(most, sweeps)
+    return Price(flops, itemsize * factors, most)

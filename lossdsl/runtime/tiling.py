@@ -50,22 +50,26 @@ class Tiling:
         return entries > SMALL or 8 * entries * self.sizes.arrays > call.memory
 
     def cheapest(self, call: Call, operands: Sequence[Tensor]) -> Tiling:
-        """Of the ways to take tiles, the one that costs less at these sizes; one whose
-        factors don't fit into the cap by themselves, too, only if both are so."""
+        """Of the ways to take tiles, the one for these operands."""
         if self.across is None:
             return self
-        bytes_each = compute_dtype(operands[: self.inputs]).itemsize
-        best: tuple[tuple[bool, float], Tiling] | None = None
-        for way in (self, self.across):
-            extents = way.sizes.extents(operands, call.sizes)
-            if way.sizes.least(extents, bytes_each) > call.memory:
-                continue
-            rows = way.sizes.rows(extents, call.memory, bytes_each)
-            large = way.sizes.held(extents, bytes_each) > call.memory
-            price = large, way.sizes.cost(extents, rows, bytes_each)
-            if best is None or price < best[0]:
-                best = price, way
-        return self if best is None else best[1]
+        itemsize = compute_dtype(operands[: self.inputs]).itemsize
+        extents = self.sizes.extents(operands, call.sizes)
+        extents = {**self.across.sizes.extents(operands, call.sizes), **extents}
+        return self.cheapest_at(extents, call.memory, itemsize)
+
+    def cheapest_at(
+        self, extents: Mapping[str, int], memory: int, itemsize: int
+    ) -> Tiling:
+        """The way that costs less at these sizes; one whose factors don't fit into the
+        cap by themselves, or a row of whose matrix doesn't, only if none does."""
+        prices: list[tuple[bool, float, Tiling]] = []
+        for way in filter(None, (self, self.across)):
+            if way.sizes.least(extents, itemsize) <= memory:
+                rows = way.sizes.rows(extents, memory, itemsize)
+                large = way.sizes.held(extents, itemsize) > memory
+                prices.append((large, way.sizes.cost(extents, rows, itemsize), way))
+        return min(prices, key=lambda p: p[:2])[2] if prices else self
 
     def variant(self, needs: Sequence[bool]) -> VariantSpec | None:
         """The steps that give all that is needed."""

@@ -2,6 +2,7 @@
 
 Each `*.loss` here (in any folder below this one) has its whole rendered output beside it as `*.txt`; those of RENDERED
 have what programs get too, as `*.json` and `*.github`. A new file joins by being there;
+`*_head.loss` are compiled with a linear head.
 `LOSSDSL_UPDATE_GOLDEN=1 pytest tests/bad` writes the texts, which are read before they are committed.
 """
 
@@ -30,8 +31,9 @@ UPDATE = os.environ.get("LOSSDSL_UPDATE_GOLDEN") == "1"
 def diagnostics(source: Source) -> tuple[Diagnostic, ...]:
     """What is wrong with a file: its errors, or its warnings if it has none, or else what it says of itself."""
     registry = discover({})
+    modes = {"head": "linear"} if source.name.endswith("_head.loss") else {}
     try:
-        made = middle(source, registry)
+        made = middle(source, registry, modes)
     except DiagnosticError as error:
         return error.diagnostics
     examples = run_examples(made.checked, registry, lambda modes: made.graph)

@@ -15,6 +15,7 @@ import lossdsl
 from lossdsl.bench import draw
 from lossdsl.check.heads import HeadError, with_heads
 from lossdsl.runtime.tiling import Tiling
+from lossdsl.source.diagnostic import DiagnosticError
 from tests.losses import FULL, ROOT, STANDARD
 
 SIZES = {"N": 13, "C": 7, "D": 5, "M": 5, "S": 4, "E": 4, "F": 4, "T": 4}
@@ -138,7 +139,7 @@ def headed(path: str | Path, backend: str = "torch", ignored: bool = True) -> Ca
     try:
         _, (head,) = with_heads(checked, {"": "linear"})
         loss = lossdsl.loss(str(path), head="linear", backend=backend)
-    except HeadError:
+    except (HeadError, DiagnosticError):
         return None
     plain = lossdsl.loss(str(path), backend="torch")
     tensors = drawn(path)

@@ -10,6 +10,7 @@ import torch
 
 import lossdsl
 from lossdsl.check.heads import HeadError
+from lossdsl.source.diagnostic import DiagnosticError
 from tests.heads.compare import BOUND, Case, headed, standard
 from tests.losses import FIRST, STANDARD
 
@@ -242,8 +243,13 @@ def test_a_loss_that_needs_all_rows_names_the_expression() -> None:
         "loss sorted_scores\ninput logits[N, C]\ninput target[N]: index C\n"
         "pi = descending[N -> K](logits)\nreturn mean[C](sum[K](logits[pi] * K))\n"
     )
-    with pytest.raises(HeadError, match=r"another row over N needs all rows of the matrix .*`logits\[pi\]`, line 5"):
+    with pytest.raises(DiagnosticError) as caught:
         lossdsl.loss(lossdsl.loads(text), head="linear", backend="torch")
+    (found,) = caught.value.diagnostics
+    assert found.code == "E0803"
+    span = found.labels[0].span
+    assert text[span.start : span.end] == "logits[pi]"
+    assert "all rows of the matrix at once" in found.labels[0].text
 
 
 def test_the_first_twenty_have_heads() -> None:

@@ -22,4 +22,13 @@ CODES: tuple[ErrorCode, ...] = (
         "loss flat\ninput x[N]\nreturn root(t in [0, 1]: x - floor(t))\n",
         "say it another way, or report that you need it",
     ),
+    ErrorCode(
+        "E0803",
+        "the loss can't have a head",
+        "A head is multiplied out a few rows at a time, and the product is never in memory whole. What is marked reads "
+        "all rows at once, for an order or an eigenvalue say.",
+        "loss sorted_scores\ninput logits[N, C]\npi = descending[N -> K](logits)\n"
+        "return mean[C](sum[K](logits[pi] * K))\n",
+        "compute the logits before the loss, which then takes them whole",
+    ),
 )
