@@ -7,6 +7,7 @@ Only ratios within one run mean anything: between processes torch itself moves b
     exp      `torch.exp(x, out=y)` of one of them: the unit of transcendentals
     eager    the value composed of torch operations, the gradient by autograd
     compile  `torch.compile` of that
+    plain    with a head: the same loss by the first backend, its logits in memory
     matmuls  with a head: the matrix products that no gradient can do without, on the same tiles and nothing between
 """
 
@@ -24,13 +25,13 @@ import torch
 from torch import Tensor
 
 from lossdsl.check.typed import CheckedLoss, Input
-from lossdsl.pipeline import Built, build
+from lossdsl.pipeline import Built, build, split_heads
 from lossdsl.plan.cost import count
 from lossdsl.registry import Registry
 from lossdsl.source.diagnostic import InternalError
 from lossdsl.source.text import Source
 
-BASELINES = ("clone", "copy", "exp", "eager", "compile", "matmuls")
+BASELINES = ("clone", "copy", "exp", "eager", "compile", "plain", "matmuls")
 WARM_UP = 3
 SETS = 2  # of inputs, taken by turns
 IGNORED = -100
@@ -114,6 +115,8 @@ def measure(
         runs["eager"] = _composed(whole, places, compiled=False)
     if "compile" in baselines:
         runs["compile"] = _composed(whole, places, compiled=True)
+    if "plain" in baselines and whole.heads:
+        runs["plain"] = _by_autograd(_plain(source, registry, next(iter(built)), device, whole, heads or {}), places)
     for name, function in (others or {}).items():
         runs[name] = _by_autograd(function, places)
     failures = _checked(runs, whole, sets[0], places, dtype, required=set(built))
@@ -158,7 +161,7 @@ def _scaled(tensors: list[Tensor], built: Built, spread: float) -> list[Tensor]:
         with torch.no_grad():
             hidden /= 2  # of what `draw` gives, which has 2
             weight *= spread / 2 / weight.shape[-1] ** 0.5
-            tensors[names.index(head.bias)].zero_()
+        tensors[names.index(head.bias)] = torch.zeros_like(tensors[names.index(head.bias)])  # and without a gradient
     return tensors
 
 
@@ -201,6 +204,26 @@ def _by_autograd(function: Callable[..., Tensor], places: Sequence[int]) -> Run:
     def run(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
         value = function(*tensors)
         return (value.detach(), *torch.autograd.grad(value, [tensors[i] for i in places]))
+
+    return run
+
+
+def _plain(
+    source: Source, registry: Registry, backend: str, device: str, headed: Built, modes: Mapping[str, str]
+) -> Callable[..., Tensor]:
+    """A loss without its heads, whose products are whole before it sees them."""
+    built = build(source, registry, backend, device=device, modes=split_heads(modes)[0])
+    loss = getattr(built.artifact.load(), str(built.artifact.manifest["class"]))()
+    names = [i.name for i in headed.checked.inputs]
+    heads = {h.logits: h for h in headed.heads}
+    wanted = [i.name for i in built.checked.inputs]
+
+    def run(*tensors: Tensor) -> Tensor:
+        given = dict(zip(names, tensors, strict=True))
+        for name, h in heads.items():
+            given[name] = torch.nn.functional.linear(given[h.hidden], given[h.weight], given[h.bias])
+        value: Tensor = loss(*(given[name] for name in wanted))
+        return value
 
     return run
 

@@ -13,7 +13,13 @@ from lossdsl.cli import FILE_IS_WRONG
 from lossdsl.cli._files import chosen_heads, chosen_sizes, discovered, fail, read_target, show
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
     from lossdsl.bench import Report
+    from lossdsl.registry import Registry
+    from lossdsl.source.text import Source
 
 SHAPES = ("N=1024,C=32000", "N=4096,C=1000", "N=65536,C=100", "N=65536,C=10", "N=32,C=10")
 HEAD_SHAPES = ("N=4096,D=512,C=32000",)
@@ -32,6 +38,9 @@ DTYPES = ("float32", "float64", "bfloat16", "float16")
 @click.option("--rounds", type=click.IntRange(2), default=30, show_default=True)
 @click.option("--threads", type=click.IntRange(1), help="Threads of torch and of the kernels.")
 @click.option(
+    "--against", metavar="MODULE:FUNCTION", help="Time that, too: of the inputs that have no default, the mean loss."
+)
+@click.option(
     "--head", "heads", multiple=True, metavar="linear|LOGITS=linear", help="With hidden states of D features."
 )
 @click.option("--std", "spread", default=2.0, show_default=True, help="Standard deviation of the logits of a head.")
@@ -45,6 +54,7 @@ def command(
     device: str,
     rounds: int,
     threads: int | None,
+    against: str | None,
     heads: tuple[str, ...],
     spread: float,
     out: Path | None,
@@ -72,10 +82,11 @@ def command(
                     registry,
                     chosen_sizes(shape),
                     backends=backends or ("triton" if device == "cuda" else "cpu", "torch"),
-                    baselines=baselines or (("matmuls",) if heads else bench.BASELINES[:4]),
+                    baselines=baselines or (("plain", "matmuls") if heads else bench.BASELINES[:4]),
                     dtype=getattr(torch, dtype),
                     device=device,
                     rounds=rounds,
+                    others=other(against, source, registry, chosen_heads(heads)) if against else None,
                     heads=chosen_heads(heads),
                     spread=spread,
                 )
@@ -90,10 +101,26 @@ def command(
         out.write_text(json.dumps([r.as_json() for r in reports], indent=2) + "\n", encoding="utf-8")
 
 
+def other(name: str, source: Source, registry: Registry, heads: dict[str, str]) -> dict[str, Callable[..., Tensor]]:
+    """A function of somebody else's as a baseline; exit with 2 if there is none of this name."""
+    from importlib import import_module
+
+    from lossdsl.pipeline import middle
+
+    module, _, attribute = name.partition(":")
+    try:
+        function = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        fail(f"--against {name}: {error}")
+    inputs = middle(source, registry, heads).checked.inputs
+    wanted = [k for k, i in enumerate(inputs) if i.default is None and i.draw is None]
+    return {attribute: lambda *tensors: function(*(tensors[k] for k in wanted))}
+
+
 def table(report: Report) -> str:
     """A report as lines: milliseconds, quartiles, ratios to the baselines, peak memory."""
     shape = ", ".join(f"{a} = {n}" for a, n in report.sizes)
-    against = [b for b in ("clone", "copy", "eager", "compile", "matmuls") if b in report.timings]
+    against = [b for b in ("clone", "copy", "eager", "compile", "plain", "matmuls") if b in report.timings]
     lines = [
         f"{report.loss}  {shape}  {report.dtype}, {report.threads} threads, {report.rounds} rounds, "
         f"{report.exps:.2f} transcendentals an element"

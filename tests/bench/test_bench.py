@@ -80,3 +80,21 @@ def test_an_unknown_baseline_is_refused() -> None:
     result = CliRunner().invoke(command, ["mine", "--baseline", "cloen"])
     assert result.exit_code == 2
     assert "there is no baseline 'cloen'" in result.output
+
+
+def test_a_head_is_timed_against_the_logits_in_memory() -> None:
+    sizes = {"N": 9, "C": 5, "D": 4}
+    asked = ("plain", "matmuls")
+    others = {"theirs": lambda h, w, b, y: torch.nn.functional.cross_entropy(h @ w.t() + b, y)}
+    report = bench.measure(
+        source(),
+        REGISTRY,
+        sizes,
+        backends=["torch"],
+        baselines=asked,
+        others=others,
+        rounds=2,
+        heads={"head": "linear"},
+    )
+    assert set(report.timings) == {"torch", "plain", "matmuls", "theirs"}
+    assert not report.failures
