@@ -106,12 +106,21 @@ def _pick(state: State, term: Term, args: Sequence[Lowered]) -> Lowered:
     pairs: dict[str, int] = {}
     present = PRESENT
     for axis, (index, seen), given in zip(axes, indices, term.args[1:], strict=True):
-        outside = PRESENT if given.type.kind.startswith("index ") else within(b, index, axis)
+        inside = given.type.kind.startswith("index ") and _as_long(state, given.type.kind.removeprefix("index "), axis)
+        outside = PRESENT if inside else within(b, index, axis)
         pairs[axis] = where(b, conjunction(b, outside), index)
         present |= seen | outside
     for factor in there:
         present |= factors_of(b, b.pick(factor, pairs))
     return b.pick(source, pairs, term.span), present
+
+
+def _as_long(state: State, own: str, axis: str) -> bool:
+    """Whether every index of one axis is an index of another: they are copies, or one has the other's size."""
+    if own == base_axis(axis):
+        return True
+    size = next((a.size for a in state.checked.axes if a.name == own), None)
+    return size is not None and size.op == "size" and base_axis(str(size.attrs[0])) == base_axis(axis)
 
 
 def _axes(term: Term, at: int = 0) -> tuple[str, ...]:

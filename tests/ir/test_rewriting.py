@@ -97,15 +97,14 @@ def planted(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int |
 
 
 def test_a_wrong_rule_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Before the plant: it would go into the cache of modules, which other tests read.
+    module = lossdsl.loss("mean_absolute_error", backend="torch", reduction="none")
     rules = dict(rewriting.rules())
     assert difference(loads(HEAD + "return 1 - softmax(logits)[target]\n"), one_case()) < DIGITS
     rules["sub"] = (rewriting.Rule("planted", ("sub",), "it is wrong", planted), *rules["sub"])
     monkeypatch.setattr(rewriting, "rules", lambda: rules)
     loss = loads(HEAD + "return 1 - softmax(logits)[target]\n")
     assert difference(loss, one_case()) > 0.01
-    module = lossdsl.loss(
-        "mean_absolute_error", backend="torch", reduction="none"
-    )  # compiled with the rules as they are
     good = run_torch(loss, module, one_case(), "float32")
     wrong = {
         n: np.array(evaluate(loss.rewritten, registry(), leaves_of(loss.rewritten, one_case()), [n])[n]) for n in good

@@ -90,10 +90,10 @@ def _put(index: Tensor, values: Tensor, size: int) -> Tensor:
 
 def _order(key: Tensor, size: int, down: bool, present: Tensor | None) -> Tensor:
     """The first of the last dimension's indices by key, stable; those not present come
-    last.
+    last, and behind them, up to size, index 0.
     """
     order = key.argsort(dim=-1, descending=down, stable=True)
     if present is not None:
         absent = ~present.expand(key.shape).gather(-1, order)
         order = order.gather(-1, absent.int().argsort(dim=-1, stable=True))
-    return order[..., :size]
+    return torch.nn.functional.pad(order, (0, size - order.shape[-1]))
