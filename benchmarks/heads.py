@@ -26,7 +26,7 @@ import lossdsl
 Run = Callable[[], object]
 HEADS = ("cross_entropy", "focal", "label_smoothing_ce", "symmetric_cross_entropy", "z_loss_ce")
 CASES = (*HEADS, "confident", "ignored", "kd_kl", "clip_loss", "nt_xent", "arcface")
-TILE = 240
+TILE = 384
 N, D, C = 4096, 512, 32000
 GROWTH = [("N", n, 8000) for n in (1024, 2048, 4096, 8192, 16384, 32768)] + [
     ("C", 4096, c) for c in (1000, 2000, 4000, 8000, 16000, 32000)

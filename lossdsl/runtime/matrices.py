@@ -26,6 +26,7 @@ class Matrix:
         self.bias: Columns | None = None
         if spec.bias is not None:
             self.bias = Columns(source, spec.bias, spec.columns, ())
+        self.made: Entries | None = None  # the rows of the last tile
         self.near: tuple[Tensor, Tensor] | None = None
         self.right_norms: Tensor | None = None
         if spec.kind == "sqdist":
@@ -38,6 +39,7 @@ class Matrix:
 
     def tile(self, entries: Entries, room: Tensor) -> Tensor:
         """Some rows of the matrix, computed into `room`."""
+        self.made = entries
         x, y = self.left.take(entries), self.right.entries
         z = room[: len(x) * len(y)].view(len(x), len(y))
         if self.spec.kind == "sqdist":
@@ -62,10 +64,13 @@ class Matrix:
             z[p, q] = (x[p] - y[q]).square().sum(1)
 
     def give(self, entries: Entries, cotangent: Tensor, wanted: set[str]) -> None:
-        """Take in the cotangent of the last tile: what `wanted` says of the factors.
+        """Take in the cotangent of some rows: what `wanted` says of the factors.
 
         The first tile's overwrites what is in the columns' memory.
         """
+        if self.made is not entries:  # a cotangent that doesn't depend on the entries
+            self.left.take(entries)
+            self.near = None
         x, y = self.left.last, self.right.entries
         g = cotangent.reshape(len(x), len(y))
         if "bias" in wanted and self.bias is not None:
@@ -94,8 +99,8 @@ class Matrix:
         self, entries: Entries, x: Tensor, y: Tensor, g: Tensor, wanted: set[str]
     ) -> None:
         """d (x - y)² = 2(x - y)·(dx - dy): near pairs by themselves, others as sums."""
-        assert self.near is not None
-        i, j = self.near
+        none = torch.empty(0, dtype=torch.int64, device=g.device)
+        i, j = self.near or (none, none)
         near = g[i, j]
         g = g.index_put((i, j), g.new_zeros(())) if len(i) else g
         left = right = None

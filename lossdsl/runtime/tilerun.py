@@ -53,11 +53,6 @@ class Run:
         self.picked = self._picked()
         self.count = self.total if self.picked is None else len(self.picked)
         self.compact: set[str] = set()  # values that have only the rows that are there
-        if self.picked is None:
-            self.values["@row"] = torch.arange(self.total, device=self.device)
-        else:
-            self.values["@row"] = self.picked
-            self.compact.add("@row")
         self.matrices: list[Matrix] = []
 
     def _picked(self) -> Tensor | None:
@@ -157,8 +152,16 @@ class Run:
         axes = self.sizing.axes.get(name, ())
         return axes.index(self.axis) if self.axis in axes else -1
 
+    def numbers(self, start: int, stop: int) -> Tensor:
+        """The numbers of rows; a million of them need not be in memory."""
+        if self.picked is None:
+            return torch.arange(start, stop, device=self.device)
+        return self.picked[start:stop]
+
     def whole(self, name: str) -> Tensor:
         """A value for all rows that are there."""
+        if name == "@row":
+            return self.numbers(0, self.count)
         x = self.values[name]
         if self.picked is None or name in self.compact:
             return x
@@ -167,6 +170,8 @@ class Run:
 
     def part(self, name: str, dim: int, start: int, stop: int) -> Tensor:
         """A value for a tile's rows."""
+        if name == "@row":
+            return self.numbers(start, stop)
         x = self.values[name]
         if self.picked is None or name in self.compact:
             return x.narrow(dim, start, stop - start)

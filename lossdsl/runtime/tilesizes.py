@@ -12,8 +12,8 @@ from lossdsl.runtime.signature import KernelFunction, Signature
 from lossdsl.runtime.tilespec import TilingSpec
 
 ALIGNED = 16
-ENOUGH = 256  # rows for which adding to a factor's cotangent costs little beside them
-LARGE = 8 << 20  # bytes of a tile, for matrices with few columns
+ENOUGH = 384  # rows for which adding to a factor's cotangent costs little beside them
+LARGE = 4 << 20  # bytes of a tile, for matrices with few columns
 FLOPS_A_BYTE = 10  # that a processor does while it reads or writes one: CPUs and GPUs
 
 
@@ -89,12 +89,11 @@ class Sizes:
                 f"row of the matrix: the least that works is {row}"
             )
         count = memory // row
-        inner = min(prod(sizes[a] for a in m.rows[1:]) for m in self.spec.matrices)
-        count = min(count, max(ENOUGH // max(1, inner), LARGE // row))
-        count = max(count, 1)
         if count > ALIGNED:  # whole blocks of a matrix product, with room for its own
             count = count * 15 // 16 // ALIGNED * ALIGNED
-        return count
+        inner = min(prod(sizes[a] for a in m.rows[1:]) for m in self.spec.matrices)
+        most = max(ENOUGH // max(1, inner), LARGE // row // ALIGNED * ALIGNED)
+        return max(1, min(count, most))
 
     def held(self, sizes: Mapping[str, int], itemsize: int) -> int:
         """Bytes of the factors that are computed and whole: of their values, and where

@@ -10,7 +10,7 @@ import torch
 
 import lossdsl
 from lossdsl.runtime.tiling import Tiling
-from tests.heads.compare import BOUND, headed, off, own, pairwise
+from tests.heads.compare import BOUND, few_rows, headed, off, own, pairwise
 from tests.losses import FULL, ROOT, STANDARD
 
 
@@ -71,6 +71,20 @@ def test_points_that_are_close_keep_their_distance(monkeypatch: pytest.MonkeyPat
     assert worst() < 1e-5
     monkeypatch.setattr("lossdsl.runtime.matrices.NEAR", 0.0)
     assert worst() > 1e-2
+
+
+@pytest.mark.parametrize("kind", ["dot", "sqdist"])
+def test_a_cotangent_without_the_matrix(kind: str) -> None:
+    """A sum of the entries has a gradient that reads none of them: tiles are not computed for it, their rows are."""
+    text = f"loss plain\ninput x[N, D]\ninput w[C, D]\nreturn sum[C]({kind}[D](x, w))\n"
+    loss = lossdsl.loss(lossdsl.loads(text), backend="torch")
+    x = torch.randn(13, 5, dtype=torch.float64, requires_grad=True)
+    w = torch.randn(7, 5, dtype=torch.float64, requires_grad=True)
+    entries = x @ w.t() if kind == "dot" else (x[:, None] - w).square().sum(2)
+    wanted = torch.autograd.grad(entries.sum(1).mean(), (x, w))
+    found = torch.autograd.grad(loss(x, w, memory=few_rows(loss, (x, w))), (x, w))
+    for a, b in zip(found, wanted, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-14)
 
 
 def test_sampled_classes_are_felt_where_they_are_sampled() -> None:

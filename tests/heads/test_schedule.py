@@ -61,7 +61,7 @@ def test_why_a_matrix_stays_whole() -> None:
 
 @pytest.mark.parametrize(
     ("memory", "rows"),
-    [("64MiB", 240), ("8MiB", 48), ("130000", 1)],  # the second: 8 MiB / 128 kB = 65, of which whole blocks of 16 fit
+    [("64MiB", 384), ("8MiB", 48), ("130000", 1)],  # the second: 8 MiB / 128 kB = 65, of which whole blocks of 16 fit
 )
 def test_tiles_at_given_sizes(memory: str, rows: int) -> None:
     sizes = {"N": 4096, "C": 32000, "D": 512}
@@ -73,7 +73,7 @@ def test_tiles_at_given_sizes(memory: str, rows: int) -> None:
 
 def test_ways_to_take_tiles() -> None:
     lines = tiles_at(fused("arcface"), {"N": 256, "C": 10**6, "D": 128}, "64MiB")
-    assert "chosen: tiles of 7680 along C" in lines[1]
+    assert "chosen: tiles of 4096 along C" in lines[1]
     assert "computed again once the statistics are known" in lines[1]
     assert "or: tiles of 16 along N" in lines[2]
 
