@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from lossdsl.backends.api import Buffer, KernelProgram, free_axes
+from lossdsl.check.sizes import ordered, tree
 from lossdsl.check.typed import CheckedLoss, Input
+from lossdsl.runtime.extents import extent
 from tests.triton.kernels import IGNORED
 
 
@@ -20,12 +22,16 @@ def tensors(checked: CheckedLoss, program: KernelProgram, rows: int, classes: in
     params = {q.name: q.default for q in checked.params}
     sizes = _sizes(program, params)
     batch = {a.name for a in checked.axes if a.batch}
+    terms = {axis for axis, _ in ordered(checked.axes)}
     given: dict[str, Any] = {}
     for axis in program.axes:
         base = axis.rstrip("'")
-        sizes.setdefault(base, rows if base in batch else classes)
-        if axis in free_axes(program):
-            given[f"size {axis}"] = sizes[base]
+        if base not in terms:
+            sizes.setdefault(base, rows if base in batch else classes)
+    numbers = {name: torch.tensor(float(x)) for name, x in params.items() if isinstance(x, int | float)}
+    for axis, term in ordered(checked.axes):
+        sizes[axis] = int(extent(tree(term, {name: name for name in params}), sizes, numbers))
+    given |= {f"size {axis}": sizes[axis.rstrip("'")] for axis in free_axes(program)}
     for b in program.buffers:
         shape = tuple(sizes[a.rstrip("'")] for a in b.axes)
         if b.role == "param":

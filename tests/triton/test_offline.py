@@ -14,7 +14,7 @@ from lossdsl.backends.api import KernelProgram, Plan
 from lossdsl.backends.triton.kernel import kernels
 from lossdsl.backends.triton.launch import Device, registers, shape_of
 from lossdsl.backends.triton.offline import TARGETS, inspected
-from lossdsl.backends.triton.stages import stages_of
+from lossdsl.backends.triton.staging import stages_of
 from lossdsl.cli import group
 from tests.triton.kernels import REGISTRY, planned
 
@@ -120,6 +120,6 @@ def test_inspect_prints_records() -> None:
 
 def test_inspect_says_what_it_cannot() -> None:
     assert "is no target" in CliRunner().invoke(group, ["inspect", "brier", "--target", "h100"]).output
-    said = CliRunner().invoke(group, ["inspect", "entmax15_loss", "--target", "sm_90"])
+    said = CliRunner().invoke(group, ["inspect", "arcface", "--target", "sm_90"])
     assert said.exit_code == 2
     assert "the Triton backend can't print this loss" in said.output

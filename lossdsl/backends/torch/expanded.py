@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from lossdsl.backends.flat import flatten
 from lossdsl.backends.formula import formula
 from lossdsl.backends.torch.printer import Function, Printer
-from lossdsl.backends.torch.ssa import flatten
 from lossdsl.registry import Registry
 from lossdsl.source.diagnostic import InternalError
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
+from lossdsl.backends.flat import Op, Ref
 from lossdsl.backends.torch.pointwise import as_tensor
 from lossdsl.backends.torch.reading import permuted
 from lossdsl.backends.torch.reducing import masked, spread
 from lossdsl.backends.torch.spell import ATOM, Text
-from lossdsl.backends.torch.ssa import Op, Ref
 from lossdsl.source.diagnostic import InternalError
 
 if TYPE_CHECKING:

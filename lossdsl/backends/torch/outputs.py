@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lossdsl.backends.api import Buffer
+from lossdsl.backends.flat import Ref, Stored
 from lossdsl.backends.torch.lines import WIDTH
 from lossdsl.backends.torch.pointwise import as_tensor
 from lossdsl.backends.torch.spell import ATOM, Text
-from lossdsl.backends.torch.ssa import Ref, Stored
 
 if TYPE_CHECKING:
     from lossdsl.backends.torch.printer import Printer

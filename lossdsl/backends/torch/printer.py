@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from lossdsl.backends.api import Buffer, KernelProgram
+from lossdsl.backends.flat import Argument, Flat, Op, Ref, Stored, flatten
 from lossdsl.backends.torch import islands, reading, reducing, spell
 from lossdsl.backends.torch.lines import WIDTH, Lines, docstring, signature
 from lossdsl.backends.torch.outputs import as_output
 from lossdsl.backends.torch.pointwise import apply
 from lossdsl.backends.torch.spell import ATOM, Text
-from lossdsl.backends.torch.ssa import Argument, Flat, Op, Ref, Stored, flatten
 from lossdsl.backends.torch.uses import count_uses, shared_exponentials
 from lossdsl.check.types import base_axis
 from lossdsl.plan.names import axis_name, free_axes, size_argument

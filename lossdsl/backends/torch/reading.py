@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lossdsl.backends.flat import Op
 from lossdsl.backends.torch.spell import ATOM, Text
-from lossdsl.backends.torch.ssa import Op
 
 if TYPE_CHECKING:
     from lossdsl.backends.torch.printer import Printer

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lossdsl.backends.flat import Op, Ref
 from lossdsl.backends.torch import spell
 from lossdsl.backends.torch.lines import WIDTH
 from lossdsl.backends.torch.pointwise import as_tensor
 from lossdsl.backends.torch.reading import permuted
 from lossdsl.backends.torch.spell import ATOM, Text
-from lossdsl.backends.torch.ssa import Op, Ref
 from lossdsl.check.types import base_axis
 from lossdsl.source.diagnostic import InternalError
 

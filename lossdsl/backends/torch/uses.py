@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lossdsl.backends.torch.ssa import Argument, Flat, Op, Ref
+from lossdsl.backends.flat import Argument, Flat, Op, Ref
 
 
 def is_last(flat: Flat, op: Op) -> bool:

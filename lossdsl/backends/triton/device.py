@@ -329,3 +329,45 @@ def ties_lanes_(v, n):
     """The maximum of a row and how many entries attain it."""
     top = max_lanes_(v)
     return top, tl.sum(tl.where(v == top, n, 0), 1, keep_dims=True)
+
+
+# --- the whole of a row -----------------------------------------------------------------------------------------------
+
+
+@triton.jit
+def at_(x, i, n):
+    """Entries of rows [R, B] at places [R, K] of n; the first one for a place outside."""
+    inside = (i >= 0) & (i < n)
+    return tl.gather(x, tl.where(inside, i, 0).to(tl.int32), 1)
+
+
+@triton.jit
+def order_(key, present, there, DOWN: tl.constexpr):
+    """The places of a row's keys from the least (DOWN: the largest) on, of equal ones the first first; what isn't
+    present behind, and at the end what isn't there. A NaN counts as the largest.
+
+    What is sorted is one whole number an entry, of the key's bits and its place: sorts need not be stable then. Of 64
+    bits the lower half is sorted first.
+    """
+    places = tl.arange(0, key.shape[1])[None, :].to(tl.int64) + tl.zeros(key.shape, tl.int64)
+    group = tl.where(there, tl.where(present, 0, 1), 2).to(tl.int64) << 56
+    plain = tl.where(key == 0.0, 0.0, key)  # -0 is 0
+    plain = tl.where(key != key, float("nan"), plain)
+    if key.dtype == tl.float64:
+        bits = plain.to(tl.int64, bitcast=True)
+        bits = tl.where(bits < 0, bits ^ 0x7FFFFFFFFFFFFFFF, bits)
+        if DOWN:
+            bits = ~bits
+        low = bits & 0xFFFFFFFF
+        first = tl.sort((low << 24) | places, 1) & 0xFFFFFF
+        high = ((bits >> 32) + 2147483648) << 24
+        high = tl.gather(high | group, first.to(tl.int32), 1)
+        second = tl.sort(high | places, 1) & 0xFFFFFF
+        return tl.gather(first, second.to(tl.int32), 1)
+    else:
+        bits = plain.to(tl.int32, bitcast=True)
+        bits = tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
+        if DOWN:
+            bits = ~bits
+        high = (bits.to(tl.int64) + 2147483648) << 24
+        return tl.sort(high | group | places, 1) & 0xFFFFFF

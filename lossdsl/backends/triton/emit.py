@@ -5,8 +5,7 @@ from __future__ import annotations
 from lossdsl.backends.api import Availability, Emitted, Let, Plan
 from lossdsl.backends.triton.expanded import helpers
 from lossdsl.backends.triton.host import function
-from lossdsl.backends.triton.kernel import statements
-from lossdsl.backends.triton.stages import stages_of
+from lossdsl.backends.triton.staging import stages_of
 from lossdsl.primitives.scan import load_primitives
 from lossdsl.registry import Registry
 
@@ -37,7 +36,7 @@ def emit(plan: Plan, registry: Registry | None = None) -> Emitted:
     if registry is None:
         registry = Registry(load_primitives(), {})
     programs = [(p, stages_of(p)) for p in plan.programs]
-    ops = [s.op for _, stages in programs for stage in stages for s in statements(stage) if isinstance(s, Let)]
+    ops = [s.op for _, stages in programs for stage in stages for s in stage.statements if isinstance(s, Let)]
     made = helpers(dict.fromkeys(ops), registry)
     texts = [*made.values(), *(function(p, stages) for p, stages in programs)]
     body = "\n\n".join(t.rstrip("\n") + "\n" for t in texts)

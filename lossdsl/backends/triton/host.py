@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lossdsl.backends.api import Buffer, KernelProgram, NotSupportedError, axis_sizes, free_axes, size_argument
-from lossdsl.backends.triton.kernel import kernels, size, sizes, stops, tile_axis, width
+from lossdsl.backends.triton.arguments import size, sizes, tile_axis
+from lossdsl.backends.triton.blocks import stops, width
+from lossdsl.backends.triton.kernel import kernels
 from lossdsl.backends.triton.layout import WIDTH, wrapped
 from lossdsl.backends.triton.sharing import shared, tiles
 from lossdsl.backends.triton.spell import identifier
@@ -41,7 +43,7 @@ def function(program: KernelProgram, stages: Sequence[Stage]) -> str:
                 lines += _new(b, None)
         lines += wrapped(f"    {stage.name.upper()}.run(", _given(stage), ")")
         for total in stage.totals:
-            dims = ", ".join(str(i) for i in range(len(total.axes)))
+            dims = ", ".join(str(i) for i, a in enumerate(total.part.axes) if a in total.axes)
             dims = f"({dims},)" if len(total.axes) == 1 else f"({dims})"
             name = identifier(f"{total.value.name}@sum")
             lines.append(f"    {name} = {identifier(total.part.name)}.sum({dims}, dtype=torch.float64)")
@@ -83,7 +85,7 @@ def launch(stage: Stage) -> str:
         tile = tile_axis(stage, b)
         place = b.axes.index(tile) if tile is not None else None
         tensors.append(f"({_names(b.axes)}, {place})")
-    second = f"_{stage.name}_blocks" if stage.sweeps else "None"
+    second = f"_{stage.name}_blocks" if stage.sweeps and not stage.whole else "None"
     whole = shared(stage, on_chip=True)
     parts = shared(stage, on_chip=False)
     items = [
@@ -101,5 +103,5 @@ def launch(stage: Stage) -> str:
 
 
 def _names(axes: Sequence[str]) -> str:
-    inside = ", ".join(f'"{a}"' for a in axes)
+    inside = ", ".join(f'"{identifier(a)}"' for a in axes)
     return f"({inside},)" if len(axes) == 1 else f"({inside})"

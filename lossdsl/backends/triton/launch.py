@@ -18,6 +18,7 @@ from torch import Tensor
 
 ALL = 99  # the number of no sweep: a launch that runs to the end
 ON_CHIP = 16384  # the longest row that is held in registers (a longer one spills on every device looked at)
+LONGEST = 2**20  # entries of a tile, by Triton's own limit
 SPLIT_BELOW = 2  # rows a multiprocessor; with fewer, long rows are split
 
 
@@ -102,25 +103,20 @@ def available(warps: int, device: Device) -> int:
     return min(255, 65536 // (warps * device.warp))
 
 
-def shape_of(rows: int, length: int, tiles: tuple[int, int], wide: bool, device: Device) -> Shape:
+def shape_of(rows: int, length: int, tiles: tuple[int, int], wide: bool, device: Device, whole: bool = False) -> Shape:
     """The kernel for so many rows of this length (0: with nothing to sweep over).
 
     Short rows go several to a program, ones up to 16384 whole into registers if what is alive of an entry fits; the
-    others in blocks, and if there are too few of them for the device, each by several programs.
+    others in blocks, and if there are too few of them for the device, each by several programs. `whole`: rows have to
+    be on chip, where longer ones spill to local memory.
     """
     if not length:
         return Shape("rows", 256 if wide else 512, 1, 128 // device.warp)
-    block = max(power_of_2(length), 2)
-    if block <= ON_CHIP:
-        together = max(1, 1024 // block)
-        threads = min(1024, max(device.warp, together * block // 8))
-        while threads <= 1024:
-            warps = threads // device.warp
-            entries = together * block // threads
-            need = registers(tiles[0], entries, wide)
-            if need <= available(warps, device):
-                return Shape("rows", together, block, warps)
-            threads *= 2
+    found = on_chip(length, tiles[0], wide, device)
+    if found is not None:
+        return found
+    if whole:
+        return Shape("rows", 1, max(power_of_2(length), 2), 1024 // device.warp)
     entries = 8
     while entries > 2 and registers(tiles[1] + 4, entries, wide) > 160:
         entries //= 2
@@ -133,10 +129,25 @@ def shape_of(rows: int, length: int, tiles: tuple[int, int], wide: bool, device:
     return Shape("blocks", 1, block, warps, splits)
 
 
+def on_chip(length: int, tiles: int, wide: bool, device: Device) -> Shape | None:
+    """How rows of this length are held in registers as a whole; None if they don't fit."""
+    block = max(power_of_2(length), 2)
+    if block > ON_CHIP:
+        return None
+    together = max(1, 1024 // block)
+    threads = min(1024, max(device.warp, together * block // 8))
+    while threads <= 1024:
+        warps = threads // device.warp
+        if registers(tiles, together * block // threads, wide) <= available(warps, device):
+            return Shape("rows", together, block, warps)
+        threads *= 2
+    return None
+
+
 class Launch:
     """The kernels of a stage, and how to call them.
 
-    rows, sweeps, sizes   names of axes: of the rows, of what is swept over, of all sizes that kernels are given
+    rows, sweeps, sizes   axes by their names in kernels: of rows, of what is swept over, of all sizes
     tensors               for each: its axes, and the dimension that a tile runs along (or None)
     tiles                 values of an entry that are alive at once, in either kernel
     parts                 numbers in the state of a part of a row
@@ -183,12 +194,22 @@ class Launch:
         wide = real == torch.float64
         on = _properties(device.index or 0) if device.type == "cuda" else Device()
         length = max((extents[a] for a in self.sweeps), default=0)
-        shape = shape_of(rows, length if self.sweeps else 0, self.tiles, wide, on)
+        whole = self.blocks is None
+        if whole and length > LONGEST:
+            raise ValueError(
+                f"rows of {length} entries are too long for the Triton kernels of this loss, which take {LONGEST} at "
+                'most: build it with backend="torch"'
+            )
+        shape = shape_of(rows, length if self.sweeps else 0, self.tiles, wide, on, whole)
         forced = FORCED.get()
         if forced and self.sweeps:
             shape = replace(shape, **forced)
+            if whole:
+                shape = replace(shape, kind="rows")
             if shape.kind == "rows":
                 shape = replace(shape, block=power_of_2(length), splits=1)
+        if not self.rows:
+            shape = replace(shape, rows=1)
         arguments, even = self.arguments(extents, tensors, real, device)
         options: dict[str, Any] = {"REAL": tl.float64 if wide else tl.float32, **even}
         with ONE_AT_A_TIME if interpreted() else contextlib.nullcontext():
@@ -205,16 +226,15 @@ class Launch:
     ) -> None:
         """The launches of one stage in this shape."""
         tune = {"num_warps": shape.warps, "enable_fp_fusion": False}
-        name = {axis: _identifier(axis) for axis in self.sweeps}
         if shape.kind == "rows":
             for axis in self.sweeps:
-                options[f"B_{name[axis]}"] = max(power_of_2(extents[axis]), 2)
+                options[f"B_{axis}"] = max(power_of_2(extents[axis]), 2)
             grid = (triton.cdiv(rows, shape.rows),)
             self.whole[grid](*arguments, R=shape.rows, **options, **tune)
             return
         for axis in self.sweeps:
-            options[f"B_{name[axis]}"] = min(shape.block, max(power_of_2(extents[axis]), 2))
-            options.pop(f"EVEN_{name[axis]}")
+            options[f"B_{axis}"] = min(shape.block, max(power_of_2(extents[axis]), 2))
+            options.pop(f"EVEN_{axis}")
         splits = shape.splits if self.stops else 1
         part = torch.empty((rows * splits * self.parts,), dtype=torch.float64, device=device)
         launches = [(0, ALL, splits)]
@@ -233,7 +253,7 @@ class Launch:
     ) -> tuple[list[Any], dict[str, bool]]:
         """What both kernels are given before their constants; and whether rows end where a run of entries does."""
         found: list[Any] = []
-        even = {f"EVEN_{_identifier(axis)}": True for axis in self.sweeps}
+        even = {f"EVEN_{axis}": True for axis in self.sweeps}
         for (axes, tile), x in zip(self.tensors, tensors, strict=True):
             if not axes:
                 found.append(number(x, real, device))
@@ -243,13 +263,11 @@ class Launch:
             found += [s if d == tile else s // run for d, s in enumerate(x.stride())]
             if tile is not None:
                 found.append(run)
-                key = f"EVEN_{_identifier(axes[tile])}"
-                even[key] = even.get(key, True) and x.shape[tile] % run == 0
+                ragged = x.shape[tile] % run != 0
+                for axis in self.sweeps:  # copies of an axis have its extent
+                    if extents[axis] == x.shape[tile] and ragged:
+                        even[f"EVEN_{axis}"] = False
         return found + [extents[axis] for axis in self.sizes], even
-
-
-def _identifier(axis: str) -> str:
-    return axis.replace("'", "1")
 
 
 def number(x: Tensor, real: torch.dtype, device: torch.device) -> Any:

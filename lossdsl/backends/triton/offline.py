@@ -20,13 +20,14 @@ from types import ModuleType
 from typing import Any
 
 from lossdsl.backends.api import Buffer, KernelProgram, Plan
+from lossdsl.backends.triton.arguments import sizes, tile_axis
 from lossdsl.backends.triton.emit import emit
 from lossdsl.backends.triton.host import like
-from lossdsl.backends.triton.kernel import sizes, tile_axis
 from lossdsl.backends.triton.launch import ALL, Device, Shape, power_of_2, shape_of
 from lossdsl.backends.triton.sharing import shared, tiles
 from lossdsl.backends.triton.spell import identifier
-from lossdsl.backends.triton.stages import Stage, Sweep, stages_of
+from lossdsl.backends.triton.stages import Stage, Sweep
+from lossdsl.backends.triton.staging import stages_of
 from lossdsl.registry import Registry
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "gfx942", "gfx950")
@@ -95,7 +96,7 @@ def shapes(
         return ((shape_of(1, 0, counts, wide, device), 0),)
     for length in lengths or [2**k for k in range(1, 19)]:
         for rows in (1, 10**6):
-            shape = shape_of(rows, length, counts, wide, device)
+            shape = shape_of(rows, length, counts, wide, device, stage.whole)
             block = power_of_2(length) if shape.kind == "rows" else 0
             found.setdefault((shape, block), length)
     return tuple((shape, length) for (shape, _), length in found.items())
@@ -180,7 +181,7 @@ def compiled(
     for axis in sizes(stage):
         kinds[f"n_{identifier(axis)}"] = "i32"
     constants["REAL"] = tl.float64 if real == "fp64" else tl.float32
-    constants["R"] = shape.rows if shape.kind == "rows" else 1
+    constants["R"] = shape.rows if shape.kind == "rows" and stage.rows else 1
     for axis in stage.axes:
         block = max(power_of_2(length), 2) if shape.kind == "rows" else shape.block
         constants[f"B_{identifier(axis)}"] = block

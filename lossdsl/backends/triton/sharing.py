@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from lossdsl.backends.api import Let, Load, Operand, Reduce, Store
-from lossdsl.backends.triton.stages import Guard, Item, Stage, Sweep, operands
+from lossdsl.backends.api import Island, Let, Load, Operand, Pick, Reduce, Stmt, Store
+from lossdsl.backends.triton.stages import Guard, Item, Plain, Stage, Sweep, flattened, operands
 
 Key = tuple[object, ...]
-Plain = Let | Load | Reduce | Store
 
 
 def exponential(m: str) -> str:
@@ -46,6 +45,16 @@ class _Sharing:
                 where = None if s.where is None else self.name(s.where)
                 index = tuple(str(self.name(i)) for i in s.index)
                 return replace(s, value=self.name(s.value), where=where, index=index)
+            case Pick():
+                index = tuple(str(self.name(i)) for i in s.index)
+                return replace(s, source=str(self.name(s.source)), index=index)
+            case Island():
+                body = tuple(self.inner(t) for t in s.body)
+                return replace(s, args=tuple(map(self.name, s.args)), body=body)
+
+    def inner(self, s: Stmt) -> Stmt:
+        """A statement of a root's function, which shares only what stands before it."""
+        return self.renamed(s) if isinstance(s, Let | Load | Reduce) else s
 
     def take(self, s: Plain) -> Plain | None:
         """The statement under the names that are kept, or None if its value is there already."""
@@ -54,7 +63,7 @@ class _Sharing:
             if s.reduction == "logsumexp" and s.where is None and isinstance(s.args[0], str):
                 self.sums[s.values[0].name] = s.args[0]
             return s
-        if isinstance(s, Store):
+        if isinstance(s, Store | Island | Pick):
             return s
         key: Key
         if isinstance(s, Let):
@@ -109,7 +118,7 @@ def _live(items: Sequence[Item]) -> tuple[Item, ...]:
     def wanted(s: Plain) -> bool:
         if isinstance(s, Store):
             return True
-        values = s.values if isinstance(s, Reduce) else (s.value,)
+        values = s.values if isinstance(s, Reduce | Island) else (s.value,)
         names = {v.name for v in values}
         if isinstance(s, Reduce) and s.reduction == "logsumexp":
             names.add(exponential(s.values[0].name))
@@ -136,7 +145,7 @@ def _live(items: Sequence[Item]) -> tuple[Item, ...]:
 
 def tiles(items: Sequence[Item]) -> int:
     """How many values of an element are alive at once, at most: what a block costs in registers."""
-    flat = [s for item in items for s in (item.body if isinstance(item, Sweep) else ()) if not isinstance(s, Guard)]
+    flat = flattened(s for s in items if isinstance(s, Sweep | Island))
     last: dict[str, int] = {}
     for at, s in enumerate(flat):
         last.update((x, at) for x in operands(s) if isinstance(x, str))
@@ -148,6 +157,9 @@ def tiles(items: Sequence[Item]) -> int:
     for at, s in enumerate(flat):
         if isinstance(s, Let | Load) and s.op != "index" if isinstance(s, Let) else isinstance(s, Load):
             alive[s.value.name] = last.get(s.value.name, at)  # type: ignore[union-attr]
+        elif isinstance(s, Island | Pick):
+            values = s.values if isinstance(s, Island) else (s.value,)
+            alive |= {v.name: last.get(v.name, at) for v in values}
         elif isinstance(s, Reduce) and last.get(exponential(s.values[0].name), -1) >= 0:
             alive[exponential(s.values[0].name)] = last[exponential(s.values[0].name)]
         most = max(most, len(alive))

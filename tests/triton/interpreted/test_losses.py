@@ -11,13 +11,13 @@ import pytest
 import torch
 
 from lossdsl.backends.api import KernelProgram, NotSupportedError
-from lossdsl.backends.triton.stages import stages_of
+from lossdsl.backends.triton.staging import stages_of
 from tests.triton.draw import tensors
 from tests.triton.kernels import REGISTRY, called, exact, gap, planned
 
 FULL = os.environ.get("LOSSDSL_FULL_TESTS") == "1"
 SHAPES: dict[str, dict[str, Any]] = {
-    "rows": {"kind": "rows", "rows": 2, "warps": 4},
+    "rows": {"kind": "rows", "rows": 64, "warps": 4},  # few programs: each costs the interpreter as much as its rows
     "loop": {"kind": "blocks", "rows": 1, "block": 64, "splits": 1, "warps": 4},
     "split": {"kind": "blocks", "rows": 1, "block": 64, "splits": 2, "warps": 4},
 }
@@ -56,7 +56,8 @@ def test_float64(name: str, shape: str) -> None:
         given = tensors(planned(name)[0].checked, p, 3, 129)
         wanted, most = exact(p, given), scale(exact(p, given))
         for b, x in called(name, p, given, **SHAPES[shape]).items():
-            if np.abs(np.asarray(wanted[b], dtype=float)).max(initial=0.0) > 1e-9 * most:  # else it is rounding alone
+            largest = np.abs(np.asarray(wanted[b], dtype=float)).max(initial=0.0)
+            if largest > max(1e-9 * most, 1e-13):  # else it is rounding alone
                 assert gap(x, wanted[b], 1e-3) < 1e-9, f"{p.name} {b}"
 
 
