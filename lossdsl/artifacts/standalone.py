@@ -18,7 +18,7 @@ RUNTIME = tuple(
     f"lossdsl.runtime.{name}"
     for name in (
         *("signature", "reduction", "extents", "mismatch", "binding", "quick", "values", "ops", "lane", "kernels"),
-        *("autograd", "images", "inplace", "calling", "ready", "module"),
+        *("call", "ahead", "autograd", "images", "inplace", "calling", "ready", "module"),
     )
 )
 

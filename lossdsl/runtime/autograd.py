@@ -16,115 +16,10 @@ import torch
 from torch import Tensor
 from torch.autograd import Function, forward_ad
 
+from lossdsl.runtime.ahead import handed_over, is_ahead, made_ahead
 from lossdsl.runtime.binding import compute_dtype
-from lossdsl.runtime.kernels import Compiled, Steps
-from lossdsl.runtime.reduction import Denominator, reduce
-
-
-class Call:
-    """All of one call but its operands."""
-
-    __slots__ = (
-        "aux",
-        "compiled",
-        "denominator",
-        "empty",
-        "free",
-        "memory",
-        "poison",
-        "reduction",
-        "route",
-        "seeds",
-        "sizes",
-        "valid",
-        "whole",
-    )
-
-    def __init__(
-        self,
-        compiled: Compiled,
-        sizes: tuple[int, ...],
-        reduction: str,
-        denominator: Denominator,
-        empty: str,
-        aux: bool,
-        free: bool,
-        poison: Tensor | None,
-        whole: bool = False,
-        memory: int = 64 << 20,
-    ) -> None:
-        self.compiled = compiled
-        self.memory = memory  # bytes that tiles of a matrix may take
-        self.whole = whole  # no row is ignored, and every weight is 1
-        self.sizes = sizes
-        self.reduction = reduction
-        self.denominator = denominator
-        self.empty = empty
-        self.aux = aux
-        self.free = free  # params came with the call
-        self.poison = poison  # NaN in rows that index outside their axis
-        self.route = compiled.aux if aux else compiled.value
-        self.seeds: tuple[float, Tensor] | None = None  # the last upstream of a row
-        # whether the value depends on the weights by its denominator
-        self.valid = (
-            reduction == "mean"
-            and isinstance(denominator, str)
-            and denominator == "valid"
-        )
-
-    def finish(self, outs: Sequence[Tensor]) -> tuple[Tensor, Tensor | float]:
-        """Reduce the rows: the value, and d(value)/d(row)."""
-        route = self.route
-        rows = outs[route.rows]
-        weight = None if route.weight is None else outs[route.weight]
-        if self.poison is not None:
-            rows = rows * self.poison
-        if not self.compiled.signature.batch:
-            return rows, 1.0
-        return reduce(rows, weight, self.reduction, self.denominator, self.empty)
-
-    def settle(self, outs: Sequence[Tensor]) -> tuple[Tensor, Tensor | float]:
-        """`finish` for a plain call: on the CPU numbers are quicker than tensors."""
-        route = self.route
-        rows = outs[route.rows]
-        if (
-            self.poison is not None
-            or self.reduction == "none"
-            or rows.device.type != "cpu"
-            or not self.compiled.signature.batch
-        ):
-            return self.finish(outs)
-        weight = None if route.weight is None else outs[route.weight]
-        by = self.divide(rows.numel(), None if self.whole else weight)
-        return self.divided(rows, by), by
-
-    def divide(self, count: int, weight: Tensor | None) -> float:
-        """What the sum of rows is multiplied by."""
-        if self.reduction == "sum":
-            return 1.0
-        by: float = count
-        if self.valid:
-            if weight is not None:
-                by = weight.sum(dtype=torch.float64).item()
-        elif not isinstance(self.denominator, str):
-            by = float(self.denominator)
-        if by == 0:
-            return 0.0 if self.empty == "zero" else float("nan")
-        return 1.0 / by
-
-    def seed(self, scale: float) -> Tensor:
-        """The upstream of every row as a tensor, kept for the next call."""
-        kept = self.seeds
-        if kept is None or kept[0] != scale:
-            with torch.inference_mode(False):
-                kept = self.seeds = (scale, torch.tensor(scale, dtype=torch.float64))
-        return kept[1]
-
-    def divided(self, rows: Tensor, scale: float) -> Tensor:
-        """The reduced value."""
-        total = rows.sum(dtype=torch.float64).item()
-        value = total * scale if scale else 0.0
-        return torch.tensor(value, dtype=rows.dtype)
+from lossdsl.runtime.call import Call
+from lossdsl.runtime.kernels import Steps
 
 
 def evaluate(call: Call, operands: list[Tensor]) -> tuple[Tensor, ...]:
@@ -162,10 +57,13 @@ class Eager(Function):
     @staticmethod
     def forward(ctx: Any, call: Call, *operands: Tensor) -> Any:
         ctx.call = call
-        ctx.made = False  # whether the gradient has been
+        ctx.made = ""  # how the gradient has been: "at once", "ahead", or not yet
         steps = ctx.steps = call.compiled.steps(ctx.needs_input_grad[1:])
-        if steps is not None and steps.both is not None and known(call, operands):
-            return _at_once(ctx, call, steps, operands)
+        if steps is not None and steps.both is not None:
+            if is_ahead(call, operands):
+                return made_ahead(ctx, call, steps, operands)
+            if known(call, operands):
+                return _at_once(ctx, call, steps, operands)
         outs = call.route.run(operands, call.sizes)
         value, scale = call.settle(outs)
         rows = outs[call.route.rows]
@@ -193,7 +91,10 @@ class Eager(Function):
         saved = ctx.saved_tensors
         operands = saved[:count]
         again_ = torch.is_grad_enabled()  # only under create_graph
-        if ctx.made and not again_:
+        if ctx.made == "ahead":
+            if not again_ and (grads := handed_over(ctx, call, steps, grad)):
+                return (None, *steps.spread(grads))
+        elif ctx.made and not again_:
             grads = saved[count + 1 :]
             upstream = grad.item()
             if upstream != 1:
@@ -292,7 +193,7 @@ def _at_once(ctx: Any, call: Call, steps: Steps, operands: Sequence[Tensor]) -> 
     scale = call.divide(math.prod(shape), weight)
     outs = both.run((*operands, call.seed(scale)), call.sizes)
     value = outs[both.rows]
-    ctx.shape, ctx.dtype, ctx.scale, ctx.made = shape, value.dtype, scale, True
+    ctx.shape, ctx.dtype, ctx.scale, ctx.made = shape, value.dtype, scale, "at once"
     if not scale or math.isnan(scale):  # a mean over nothing
         value = value.new_full((), scale)
     ctx.save_for_backward(*operands, value, *outs[both.first_grad :])

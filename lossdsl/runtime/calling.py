@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lossdsl.runtime.autograd import Call, evaluate, traced
+from lossdsl.runtime.autograd import evaluate, traced
 from lossdsl.runtime.binding import bind, compute_dtype
+from lossdsl.runtime.call import Call
 from lossdsl.runtime.inplace import overwrite, refuse_traces
 from lossdsl.runtime.kernels import Compiled
 from lossdsl.runtime.quick import bind_quickly, in_range
@@ -173,7 +174,7 @@ def _call(
     if compiled.indexed:
         if ignore is not None and ignore < 0:
             _unsigned(signature, tensors, ignore)
-        if traced() or tensors[0].device.type != "cpu":
+        if traced() or not on_host(tensors[0]):
             bad = poison(signature, bound, skip, compute_dtype(tensors))
         else:
             check_indices(signature, bound, None if skip is None else int(skip))
@@ -265,6 +266,11 @@ def functional(
         memory_bytes(memory),
         inplace,
     )
+
+
+def on_host(x: Tensor) -> bool:
+    """Whether its numbers can be looked at without waiting for a device."""
+    return x.device.type == "cpu"
 
 
 def _no_rows(name: str, reduction: str, denominator: Denominator) -> None:

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from lossdsl.runtime.autograd import Call, known, traced
+from lossdsl.runtime.autograd import known, traced
 from lossdsl.runtime.binding import bind
+from lossdsl.runtime.call import Call
 from lossdsl.runtime.images import images_of
 from lossdsl.runtime.kernels import Compiled, Steps
 from lossdsl.runtime.lane import Route

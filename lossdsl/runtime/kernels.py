@@ -79,6 +79,10 @@ class Compiled:
                 both = programs.get(f"both_{suffix}" if suffix else "both")
                 self.gradients.append(Steps(self, program, both))
         self.gradients.sort(key=lambda steps: len(steps.at))
+        # x *= factor, on the device, where gradients are made ahead of their upstream
+        self.rescale: Any = next(
+            (f.rescale for f in kernels.values() if hasattr(f, "rescale")), None
+        )
         # whether the backend packs the arguments of a call beforehand
         self.prepares = any(hasattr(f, "prepare") for f in kernels.values())
         self.chosen: dict[tuple[bool, ...], Steps | None] = {}

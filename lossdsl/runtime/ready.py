@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from lossdsl.runtime.autograd import Call, again, known
+from lossdsl.runtime.autograd import again, known
+from lossdsl.runtime.call import Call
 from lossdsl.runtime.calling import call, shared
 from lossdsl.runtime.images import Images, StepOf, by_images, images_of
 from lossdsl.runtime.kernels import Compiled, Steps

@@ -51,6 +51,31 @@ def divisor(
     return weight.sum(dtype=torch.float64)
 
 
+def share(
+    count: int,
+    weight: Tensor | None,
+    denominator: Denominator,
+    empty: str,
+    device: torch.device,
+) -> Tensor | float:
+    """d(mean)/d(row) where no row is at hand: a float64 0-d tensor, or a number.
+
+    `count` is that of the rows. A mean over nothing has 0, or NaN.
+    """
+    fill = 0.0 if empty == "zero" else float("nan")
+    by: Tensor | float = count
+    if isinstance(denominator, Tensor):
+        by = denominator.to(device, torch.float64)
+    elif not isinstance(denominator, str):
+        by = denominator
+    elif denominator == "valid" and weight is not None:
+        by = weight.sum(dtype=torch.float64)
+    if isinstance(by, Tensor):
+        nothing = by == 0
+        return by.masked_fill(nothing, 1.0).reciprocal().masked_fill(nothing, fill)
+    return 1.0 / by if by else fill
+
+
 def reduce(
     rows: Tensor,
     weight: Tensor | None,

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from lossdsl.runtime.autograd import Call
 from lossdsl.runtime.binding import compute_dtype
+from lossdsl.runtime.call import Call
 from lossdsl.runtime.factors import Entries, Source, chosen, roomy
 from lossdsl.runtime.matrices import Matrix
 from lossdsl.runtime.tilesizes import Sizes

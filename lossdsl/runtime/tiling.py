@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from lossdsl.runtime.autograd import Call, again, known, seeds_of
+from lossdsl.runtime.autograd import again, known, seeds_of
 from lossdsl.runtime.binding import compute_dtype
+from lossdsl.runtime.call import Call
 from lossdsl.runtime.signature import KernelFunction, Signature
 from lossdsl.runtime.tilerun import Run
 from lossdsl.runtime.tilesizes import Sizes

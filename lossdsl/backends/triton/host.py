@@ -28,7 +28,8 @@ def function(program: KernelProgram, stages: Sequence[Stage]) -> str:
     loose = free_axes(program)
     signature = [f"{identifier(b.name)}: Tensor" for b in ins]
     signature += (["*"] if loose else []) + [f"{size_argument(a)}: int" for a in loose]
-    lines = wrapped(f"def {kind}(", signature, ") -> tuple[Tensor, ...]:")
+    lines = ["@ahead"] if kind.startswith("both") else []
+    lines += wrapped(f"def {kind}(", signature, ") -> tuple[Tensor, ...]:")
     lines += wrapped("    device = device_of(", [identifier(b.name) for b in ins if b.role == "in"], ")")
     reals = [identifier(b.name) for b in ins if b.role == "in" and b.dtype == "real"]
     lines += wrapped("    real = arithmetic_of(", reals, ")")
