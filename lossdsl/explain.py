@@ -57,7 +57,7 @@ def loss_record(
             }
         )
     tiles = _tiles_at(source, registry, backend["name"], device, heads, sizes, memory) if sizes else []
-    notes = [*_batch_notes(made.checked, made.graph), *_tile_notes(made), *tiles, *made.plan.notes]
+    notes = [*batch_notes(made.checked, made.graph), *_tile_notes(made), *tiles, *made.plan.notes]
     return {**mathematics(made, registry), "cost": programs, "notes": notes, "backend": backend}
 
 
@@ -124,7 +124,7 @@ def _tiles_at(
     return ["no matrix is tiled: --size changes nothing"] if tiling is None else tiles_at(tiling, sizes, memory)
 
 
-def _batch_notes(checked: CheckedLoss, graph: Graph) -> list[str]:
+def batch_notes(checked: CheckedLoss, graph: Graph) -> list[str]:
     """Says of a loss whose rows read other rows that it isn't the same for a batch and for its parts."""
     batch = {axis.name for axis in checked.axes if axis.batch}
     bound = frozenset[str]().union(

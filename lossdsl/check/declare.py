@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lossdsl.check.axes import primes
 from lossdsl.check.context import Context, Scope
 from lossdsl.check.operators import need
@@ -60,6 +62,7 @@ def _check_batch(cx: Context, scope: Scope, loss: ast.LossDef) -> None:
                 near = closest(ref.name, known)
                 fix = f"did you mean `{near}`?" if near else f"the axes are {', '.join(known)}"
                 cx.error(scope, "E0203", f"no input has the batch axis `{ref.name}`", ref.span, "", fix)
+                cx.gaps = replace(cx.gaps, batch=True)
     said = any(isinstance(d, ast.BatchDecl) for d in loss.decls)
     if loss.kind == "loss" and not scope.rows and not said and cx.gaps == NONE:
         inputs = [d for d in loss.decls if isinstance(d, ast.InputDecl)]

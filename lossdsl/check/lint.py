@@ -153,7 +153,9 @@ def _outside(cx: Context, scope: Scope, loss: ast.LossDef, checked: CheckedLoss)
     if found.outside == "a name":
         message = f"the {found.call.function} stands behind a name, so the caller can't choose the reduction"
     inside = {"the sign": "-…", "a factor": "k * …"}.get(found.outside)
-    fix = f"move it inside: `return {found.call.function}[…]({inside})`" if inside else "return it where it is written"
+    fix = "return it where it is written"
+    if inside:
+        fix = f"move it inside: `return {found.call.function}[…]({inside})`, as `lossdsl fmt --move-inside` does"
     cx.warn("W0507", message, loss.result.value.span, "", fix)
 
 

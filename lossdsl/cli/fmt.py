@@ -16,19 +16,23 @@ from lossdsl.cli._files import read_path, show
 @click.argument("files", nargs=-1, required=True, metavar="FILES...")
 @click.option("--check", "only_check", is_flag=True, help="Change nothing; exit with 1 if a file isn't formatted.")
 @click.option("--diff", "as_diff", is_flag=True, help="Change nothing; print what would change.")
-def command(files: tuple[str, ...], only_check: bool, as_diff: bool) -> None:
+@click.option(
+    "--move-inside", is_flag=True, help="Move a sign or factor outside the returned mean or sum into it (W0507)."
+)
+def command(files: tuple[str, ...], only_check: bool, as_diff: bool, move_inside: bool) -> None:
     """Format FILES in place; `-` formats the standard input onto the standard output.
 
     A file that doesn't parse is left alone and reported.
     """
     from lossdsl.source.diagnostic import DiagnosticError
     from lossdsl.syntax.format import format_loss
+    from lossdsl.syntax.inside import moved_inside
 
     wrong = changed = 0
     for file in files:
         source = read_path(file)
         try:
-            text = format_loss(source)
+            text = format_loss(moved_inside(source) if move_inside else source)
         except DiagnosticError as error:
             show(source, error.diagnostics)
             wrong += 1

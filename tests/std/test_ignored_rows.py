@@ -26,7 +26,7 @@ from lossdsl.pipeline import front
 from lossdsl.source.text import Source
 from tests.losses import FULL
 
-N, GONE = 5, 2  # rows, and the one that is left out
+N, GONE = 8, 2  # rows, and the one that is left out
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ def ways(full: str) -> list[Way]:
     inputs = {i.name: i for i in loss.inputs}
     found = []
     for item in loss.inputs:
-        own = [a for a in item.axes if a in batch]
-        if item.kind.startswith("index ") and own:
-            found.append(Way(full, item.name, own[0]))
+        # An entry of one more axis, [B, T], leaves out that entry; a row's number means another row without it.
+        if item.kind.startswith("index ") and item.axes and set(item.axes) <= batch and item.kind[6:] not in batch:
+            found.append(Way(full, item.name, item.axes[0]))
     for axis, mask in loss.conditions:
         named = [n for n in leaf_names(mask) if n in inputs]
         if axis in batch and len(named) == 1 and inputs[named[0]].kind in ("bool", "real"):
@@ -84,6 +84,8 @@ def tensors(way: Way, seed: int) -> tuple[dict[str, Tensor], dict[str, list[int]
     leaves = random_leaves(graph, sizes, np.random.default_rng(seed))
     for item in loss.inputs:
         tensor = torch.as_tensor(np.array(leaves[item.name]))
+        if item.kind.startswith("index ") and way.axis not in item.axes:
+            tensor = torch.arange(tensor.numel()).reshape(tensor.shape)  # a choice, in which nothing may be twice
         given[item.name] = tensor.double() if tensor.is_floating_point() else tensor
         along[item.name] = [d for d, a in enumerate(item.axes) if base_axis(a) == way.axis]
     free = tuple(leaf.name for leaf in graph.leaves if leaf.differentiable and leaf.role == "input")

@@ -9,6 +9,7 @@ import pytest
 from lossdsl.source.diagnostic import DiagnosticError, InternalError
 from lossdsl.source.text import Source
 from lossdsl.syntax import format, format_loss, parse, parse_expression, print_expression, print_loss
+from lossdsl.syntax.inside import moved_inside
 
 CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.loss"))
 
@@ -159,3 +160,22 @@ def test_a_printer_that_loses_a_comment_is_caught(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(format, "_print", lambda source, parsed: print_all(source, parsed).replace("# c", ""))
     with pytest.raises(InternalError, match="lose a comment"):
         formatted("loss a\n# c\nreturn 1\n")
+
+
+MOVED = {
+    "-mean[N](x)": "mean[N](-x)",
+    "t * mean[N](x + 1)": "mean[N](t * (x + 1))",
+    "sum[N](x + 1 where x > 0) / 2": "sum[N]((x + 1) / 2 where x > 0)",
+    "mean[N](x weighted w) * t": "mean[N](x * t weighted w)",
+    "w * mean[N](x)": "",  # w may be a row's
+    "-max[N](x)": "",
+    "-(mean[N](x) + 1)": "",
+    "-mean[N](  # why\n  x)": "",
+}
+
+
+@pytest.mark.parametrize("text", MOVED)
+def test_a_factor_is_moved_into_the_mean(text: str) -> None:
+    before = f"loss a\ninput x[N], w[N]\nparam t = 2\nreturn {text}\n"
+    after = moved_inside(Source("a.loss", before)).text
+    assert after == (before.replace(text, MOVED[text]) if MOVED[text] else before)
