@@ -27,11 +27,6 @@ from tests.losses import FULL
 ALL = sorted(full for full in registry().losses if "/" in full)
 # Noted, and unchanged at our points.
 SELDOM = {"llm/soft_clamp", "llm/unlikelihood_token", "metric/n_pairs", "std/sovr"}
-    "llm/soft_clamp",
-    "llm/unlikelihood_token",
-    "metric/n_pairs",
-    "std/sovr",
-}  # noted, and unchanged at our points
 
 
 def beside_others(graph: Graph, leaves: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
