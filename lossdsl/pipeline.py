@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from importlib.metadata import PackageNotFoundError, version
@@ -35,10 +35,10 @@ from lossdsl.ir.lower import lower
 from lossdsl.plan.kernel import Plan
 from lossdsl.plan.plan import REDUCED, plan, with_reduced
 from lossdsl.plan.tiles.cut import Cut, cut, cut_head
-from lossdsl.plan.tiles.programs import TileKernel, tile_kernels
+from lossdsl.plan.tiles.programs import TileKernel, TileKernels, tile_kernels
 from lossdsl.plan.tiles.tiling import Tiling, Untiled, other_axis, tile
 from lossdsl.registry import BackendSpec, Registry
-from lossdsl.source.diagnostic import Diagnostic, DiagnosticError, Label, in_order
+from lossdsl.source.diagnostic import Diagnostic, DiagnosticError, InternalError, Label, in_order
 from lossdsl.source.text import Source
 from lossdsl.syntax.ast import LossDef
 from lossdsl.syntax.parse import read
@@ -180,13 +180,13 @@ def build(
     Raises DiagnosticError for a wrong file, BackendError for a backend that can't be used.
     """
     made = middle(source, registry, modes, precise)
-    ways = []
+    ways: list[tuple[Tiling, TileKernels]] = []
     with _bounded(made):
         for word, way in (("tile", made.tiling), ("across", made.across)):
             if isinstance(way, Tiling):
                 ways.append((way, tile_kernels(made.checked.name, way, registry, precise, word)))
-        steps = tuple(k for _, kernels in ways for k in kernels.all)
-        choice, kernels, emitted = _emit(made, registry, backend, device, steps)
+        choice, kernels, emitted, count = _emit(made, registry, backend, device, [k.all for _, k in ways])
+        del ways[count:]
     tiles = tuple(Tiles(*way, fused=choice.spec.one_visit) for way in ways)
     checked = made.checked
     origin = Origin(
@@ -292,29 +292,45 @@ def head_equation(heads: tuple[Head, ...]) -> str:
 
 
 def _emit(
-    made: Middle, registry: Registry, backend: str, device: str, tiles: tuple[TileKernel, ...]
-) -> tuple[Choice, tuple[Kernel, ...], Emitted]:
-    """The first choice that has words for the programs; one asked for by name is never replaced."""
+    made: Middle, registry: Registry, backend: str, device: str, ways: Sequence[tuple[TileKernel, ...]]
+) -> tuple[Choice, tuple[Kernel, ...], Emitted, int]:
+    """The first choice that has words for the programs; one asked for by name is never replaced. Of the ways to take
+    tiles so many as it can print, the last number, one at least: the others are quicker at some sizes, no more."""
     backends = dict(registry.backends)
     passed: list[str] = []
     while True:
         choice = choose(backends, backend, device, registry.failures)
-        kernels = module_kernels(made, registry, choice.spec.one_visit)
         try:
-            try:
-                emitted = _text(choice.spec, (*kernels, *tiles), made, registry)
-            except NotSupportedError:
-                if not tiles:
-                    raise
-                kernels = module_kernels(made, registry)
-                emitted = _split(choice.spec, kernels, tiles, made, registry)
+            kernels, emitted, count = _with_tiles(choice.spec, ways, made, registry)
         except NotSupportedError as error:
             if backend != "auto":
                 raise BackendError(f"backend {backend!r} can't print this loss: {error}") from None
             passed.append(f"{choice.spec.name} can't print {error}")
             del backends[choice.spec.name]
             continue
-        return replace(choice, reason="; ".join([*passed, choice.reason])), kernels, emitted
+        return replace(choice, reason="; ".join([*passed, choice.reason])), kernels, emitted, count
+
+
+def _with_tiles(
+    spec: BackendSpec, ways: Sequence[tuple[TileKernel, ...]], made: Middle, registry: Registry
+) -> tuple[tuple[Kernel, ...], Emitted, int]:
+    """The kernels of the whole and of tiles as one text; NotSupportedError if a backend can't print the first way."""
+    kernels = module_kernels(made, registry, spec.one_visit)
+    if not ways:
+        return kernels, _text(spec, kernels, made, registry), 0
+    for count in range(len(ways), 0, -1):
+        tiles = tuple(k for way in ways[:count] for k in way)
+        try:
+            return kernels, _text(spec, (*kernels, *tiles), made, registry), count
+        except NotSupportedError:
+            pass
+        try:
+            alone = module_kernels(made, registry)
+            return alone, _split(spec, alone, tiles, made, registry), count
+        except NotSupportedError:
+            if count == 1:
+                raise
+    raise InternalError("a loss has no way to take tiles")
 
 
 def _text(spec: BackendSpec, kernels: tuple[Kernel | TileKernel, ...], made: Middle, registry: Registry) -> Emitted:

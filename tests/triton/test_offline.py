@@ -10,12 +10,16 @@ import re
 import pytest
 from click.testing import CliRunner
 
+from lossdsl.api import source_of
 from lossdsl.backends.api import KernelProgram, Plan
 from lossdsl.backends.triton.kernel import kernels
 from lossdsl.backends.triton.launch import Device, registers, shape_of
 from lossdsl.backends.triton.offline import TARGETS, inspected
 from lossdsl.backends.triton.staging import stages_of
 from lossdsl.cli import group
+from lossdsl.pipeline import middle
+from lossdsl.plan.tiles.programs import tile_kernels
+from lossdsl.plan.tiles.tiling import Tiling
 from tests.triton.kernels import REGISTRY, planned
 
 FULL = os.environ.get("LOSSDSL_FULL_TESTS") == "1"
@@ -38,6 +42,19 @@ def test_sixteen_bytes_at_a_time_and_nothing_spilled(name: str, target: str) -> 
         assert 128 in machine.loads, machine
         if machine.shape.splits == 1:
             assert 128 in machine.stores, machine
+
+
+@pytest.mark.parametrize("target", DRAWN)
+def test_kernels_of_a_head(target: str) -> None:
+    """The row kernels between a head's matrix products, as they are for logits."""
+    made = middle(source_of("cross_entropy"), REGISTRY, {"head": "linear"})
+    assert isinstance(made.tiling, Tiling)
+    kernels = tile_kernels("cross_entropy", made.tiling, REGISTRY).all
+    found = inspected(
+        Plan(tuple(k.program for k in kernels if k.name == "tile_matrix_1")), REGISTRY, target, lengths=LENGTHS
+    )
+    assert found
+    assert not any(machine.spilled for machine in found)
 
 
 def test_exponentials_are_those_of_the_plan() -> None:
