@@ -1,6 +1,6 @@
 """The figures that the C++ backend is measured by: each with its bar, value and gradient, as ratios within one run.
 
-    python benchmarks/figures.py [PART[=LOSS,…] …]        parts: wide, narrow, small, eager, half, images, composite
+    python benchmarks/figures.py [PART[=LOSS,…] …]     parts: wide, narrow, small, eager, every, half, images, composite
     THP_MEM_ALLOC_ENABLE=1 python benchmarks/figures.py wide      with torch's own memory in huge pages
 
 Gradients are checked against float64 before anything is timed. `e` is `torch.exp(x, out=y)` on the same shape, `t` the
@@ -9,13 +9,14 @@ plan's transcendentals an element, as `lossdsl explain` shows them.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
 from baselines import BY_HAND, LIBRARY
-from rows import LOSSES, REGISTRY, discovered
+from rows import EVERY, LOSSES, REGISTRY, discovered
 from torch import Tensor
 
 import lossdsl
@@ -28,6 +29,13 @@ input logits[N, C]
 input teacher[N, C]: fixed
 input target[N]: index C
 return logsumexp(logits) - logits[target]
+"""
+THREE = """loss three_terms
+input logits[N, C]
+input target[N]: index C
+p = softmax(logits)
+ce = logsumexp(logits) - logits[target]
+return ce + 1e-4 * logsumexp(logits)^2 - 0.01 * entropy(p)
 """
 FOUR = """loss four_terms
 input logits[N, C]
@@ -45,6 +53,7 @@ def main() -> None:
         "narrow": narrow,
         "small": small,
         "eager": eager,
+        "every": every,
         "half": half,
         "images": images,
         "composite": composite,
@@ -52,7 +61,7 @@ def main() -> None:
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
     for part in sys.argv[1:] or parts:
         name, _, chosen = part.partition("=")
-        parts[name](chosen.split(",") if chosen else LOSSES)
+        parts[name](chosen.split(",") if chosen else EVERY if name == "every" else LOSSES)
 
 
 def say(what: str, measured: float, bar: float, more: str = "") -> None:
@@ -67,6 +76,7 @@ def timed(
     baselines: Sequence[str] = ("clone", "copy", "exp"),
     others: dict[str, Callable[..., Tensor]] | None = None,
     dtype: torch.dtype = torch.float32,
+    inplace: bool = False,
 ) -> bench.Report:
     """A loss of the std pack on the C++ backend."""
     sizes = {"N": n, "C": c}
@@ -79,6 +89,7 @@ def timed(
         others=others,
         dtype=dtype,
         rounds=rounds,
+        inplace=inplace,
     )
 
 
@@ -91,9 +102,11 @@ def spread(report: bench.Report) -> str:
 def wide(names: Sequence[str]) -> None:
     """Wide rows: against a clone of each tensor that gets a gradient."""
     for n, c in ((1024, 32000), (256, 128256)) if "cross_entropy" in names else ():
-        report = timed("cross_entropy", n, c, 30)
+        report = timed("cross_entropy", n, c, 30, inplace=True)
         say(f"cross_entropy {n}x{c} / clone", report.ratio("cpu", "clone"), 1.3, spread(report))
-        say(f"cross_entropy {n}x{c} / copy, gradient not in place", report.ratio("cpu", "copy"), 1.5)
+        k, copy = (report.timings[x] for x in ("inplace", "copy"))
+        what = f"{k.median * 1e3:.2f} ms, copy {copy.median * 1e3:.2f} ({copy.low * 1e3:.2f} to {copy.high * 1e3:.2f})"
+        say(f"cross_entropy {n}x{c} in place / copy", k.median / copy.median, 1.5, what)
     for name in names:
         report = timed(name, 1024, 32000, 9)
         say(f"{name} 1024x32000 / clone", report.ratio("cpu", "clone"), 1.6, spread(report))
@@ -135,6 +148,23 @@ def eager(names: Sequence[str]) -> None:
             say(f"{name} 1024x32000 / {b}", report.ratio("cpu", b), 1 / 1.5)
 
 
+def every(names: Sequence[str]) -> None:
+    """All losses that are a number a row of classes: against clones, and torch's operations composed; the mean."""
+    ratios = []
+    for name in names:
+        try:
+            report = timed(name, 1024, 32000, 5, ("clone", "eager"))
+        except bench.WrongGradientError as error:
+            print(f"{name}: {error}", flush=True)
+            continue
+        say(f"{name} 1024x32000 / clone", report.ratio("cpu", "clone"), 1.6, spread(report))
+        if "eager" in report.timings:
+            ratios.append(report.ratio("cpu", "eager"))
+            say(f"{name} 1024x32000 / eager", ratios[-1], 1 / 2.5)
+    mean = math.exp(sum(map(math.log, ratios)) / max(len(ratios), 1))
+    say(f"geometric mean of {len(ratios)} losses / eager", mean, 1 / 5)
+
+
 def half(_: Sequence[str]) -> None:
     """bfloat16: time, and the gradient in units of the last place."""
     report = timed("cross_entropy", 1024, 32000, 15, dtype=torch.bfloat16)
@@ -174,13 +204,14 @@ def focal_of_images(z: Tensor, y: Tensor) -> Tensor:
 
 def composite(_: Sequence[str]) -> None:
     """Four terms that share their statistics, against the first of them."""
-    texts = {"first": FIRST, "four": FOUR}
+    texts = {"first": FIRST, "three": THREE, "four": FOUR}
     sizes = {"N": 1024, "C": 32000}
     reports = {}
     for name, text in texts.items():
         source = Source(f"{name}.loss", text)
         reports[name] = bench.measure(source, REGISTRY, sizes, backends=("cpu",), baselines=("clone", "exp"), rounds=12)
-    four, one = (reports[k].timings["cpu"].median for k in ("four", "first"))
+    four, three, one = (reports[k].timings["cpu"].median for k in ("four", "three", "first"))
+    say("the three terms of the logits 1024x32000 / the first alone", three / one, 1.25, f"{three * 1e3:.1f} ms")
     say("four terms 1024x32000 / the first alone", four / one, 1.25, f"{four * 1e3:.1f} ms, {one * 1e3:.1f}")
 
 

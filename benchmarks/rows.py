@@ -35,6 +35,23 @@ LOSSES = (
     "kd_kl",
     "jsd",
 )
+# Every loss of the pack that is a number a row of classes, without islands.
+_EVERY = """
+    adaptive_temperature_ce agce aldr_kl asymmetric_multilabel aul balanced_softmax brier ce_partial comp_sum
+    confidence_penalty_uniform_kl coral_ordinal_ce corn_ordinal_ce correctness_aware crammer_singer cross_entropy
+    cw_margin dist_kd dkd encouraging_loss focal focal_detached forward_reverse_kl_distill gce_self
+    generalized_cross_entropy generalized_js jsd kd_kl kl_div_logp label_smoothing_ce ldam ldr_kl learn_to_defer_ce
+    logit_adjusted_ce logit_clip_ce masked_softmax_ce mean_absolute_error mixture_of_experts_nll mse_onehot
+    mse_rescaled multi_aspect_kd multi_margin multiclass_perceptron multimax_ce nce_mae nce_rce nfl_mae nfl_nce
+    nfl_rce ngce_mae ngce_rce normalized_cross_entropy normalized_focal normalized_generalized_cross_entropy
+    normalized_mean_absolute_error ordinal_weighted_ce ovr poly1_ce poly1_focal poly_n_ce reverse_cross_entropy
+    reverse_kl rll rowmax_h15 rowmax_pot sa_softmax sdm_loss sel_full sel_partial selective_attention_temperature_ce
+    sigsoftmax_ce smooth_adversarial_comp_sum soft_likelihood_ratio soft_target_ce softcapped_ce softpick
+    softpick_nll softplus_l1_ce softplus_reweighted spherical_score spherical_softmax_nll squentropy ssmax_ce
+    stablemax_ce symmetric_ce_tta symmetric_cross_entropy taylor_softmax_nll temperature_scaling_nll truncated_gce
+    truncated_gce_state tvd wasserstein1_onehot weighted_cross_entropy weston_watkins z_loss_ce z_loss_spherical
+"""
+EVERY = tuple(_EVERY.split())
 SHAPES = ((1024, 32000), (4096, 1000), (65536, 100), (65536, 10), (32, 10))
 
 

@@ -8,6 +8,7 @@ Only ratios within one run mean anything: between processes torch itself moves b
     eager    the value composed of torch operations, the gradient by autograd
     compile  `torch.compile` of that
     plain    with a head: the same loss by the first backend, its logits in memory
+    inplace  the first backend's with `inplace=True`: logits that are there, and are overwritten
     matmuls  with a head: the matrix products that no gradient can do without, on the same tiles and nothing between
 """
 
@@ -95,11 +96,13 @@ def measure(
     rounds: int = 30,
     heads: Mapping[str, str] | None = None,
     spread: float = 2.0,
+    inplace: bool = False,
 ) -> Report:
     """Time value and gradient of a loss whose axes have these sizes.
 
     With `heads` (as `pipeline.middle` takes them) the logits are products, of this standard deviation; HeadError for a
     loss that can't have one.
+    `inplace` times the first backend once more, with gradients over the logits; ValueError for one that can't.
     `others` are more baselines: functions of the loss's inputs, in order, that give the mean loss. Raises BackendError
     for a backend that can't be used and WrongGradientError for one that is wrong.
     """
@@ -111,6 +114,8 @@ def measure(
     if not places:
         raise InternalError(f"{checked.name} has no input with a gradient")
     runs: dict[str, Run] = {name: _module(b, places) for name, b in built.items()}
+    if inplace:
+        runs["inplace"] = _InPlace(built[backends[0]], places)
     if "eager" in baselines:
         runs["eager"] = _composed(whole, places, compiled=False)
     if "compile" in baselines:
@@ -119,7 +124,7 @@ def measure(
         runs["plain"] = _by_autograd(_plain(source, registry, next(iter(built)), device, whole, heads or {}), places)
     for name, function in (others or {}).items():
         runs[name] = _by_autograd(function, places)
-    failures = _checked(runs, whole, sets[0], places, dtype, required=set(built))
+    failures = _checked(runs, whole, sets[0], places, dtype, required={*built, "inplace"})
     floors = _floors(sets[0], places)
     if whole.heads:
         floors["matmuls"] = _products(whole)
@@ -226,6 +231,49 @@ def _plain(
         return value
 
     return run
+
+
+class _Filled(torch.autograd.Function):
+    """A tensor that is there, as if it had been computed from x."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, filled: Tensor) -> Tensor:
+        return filled.detach()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return grad, None
+
+
+class _InPlace:
+    """Value and gradient over inputs that are computed; `before` fills these, which isn't timed."""
+
+    def __init__(self, built: Built, places: Sequence[int]) -> None:
+        if built.artifact.manifest["fresh"]:
+            raise ValueError(f"{built.checked.name} can't be inplace: {built.artifact.manifest['fresh']}")
+        self.loss = getattr(built.artifact.load(), str(built.artifact.manifest["class"]))(inplace=True)
+        self.places = places
+        self.rooms: dict[int, Tensor] = {}
+        self.full = False
+
+    def before(self, tensors: Sequence[Tensor]) -> None:
+        for i in self.places:
+            x = tensors[i].detach()
+            if i not in self.rooms or self.rooms[i].shape != x.shape or self.rooms[i].dtype != x.dtype:
+                self.rooms[i] = torch.empty_like(x)
+            self.rooms[i].copy_(x)
+        self.full = True
+
+    def __call__(self, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        if not self.full:
+            self.before(tensors)
+        self.full = False
+        leaves = [tensors[i] for i in self.places]
+        given = list(tensors)
+        for i in self.places:
+            given[i] = _Filled.apply(tensors[i], self.rooms[i])  # type: ignore[no-untyped-call]
+        value = self.loss(*given)
+        return (value.detach(), *torch.autograd.grad(value, leaves))
 
 
 def _composed(whole: Built, places: Sequence[int], compiled: bool) -> Run:
@@ -338,11 +386,15 @@ def _timed(runs: Mapping[str, Run], sets: Sequence[Sequence[Tensor]], rounds: in
     for r in range(rounds):
         for name in names[r % len(names) :] + names[: r % len(names)]:
             tensors = sets[r % len(sets)]
+            if isinstance(run := runs[name], _InPlace):
+                run.before(tensors)
             seconds[name].append(_once(runs[name], tensors, device))
     found = {}
     for name, s in seconds.items():
         low, middle, high = statistics.quantiles(s, n=4) if len(s) > 1 else (s[0], s[0], s[0])
-        found[name] = Timing(middle, low, high, _peak(runs[name], sets[0], device))
+        if isinstance(run := runs[name], _InPlace):
+            run.before(sets[0])
+        found[name] = Timing(middle, low, high, _peak(run, sets[0], device))
     return found
 
 

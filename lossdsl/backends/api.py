@@ -45,6 +45,7 @@ from lossdsl.plan.kernel import (
     Value,
 )
 from lossdsl.plan.names import axis_sizes, free_axes, size_argument
+from lossdsl.plan.numbering import Numbering
 from lossdsl.plan.overwrite import overwritable
 from lossdsl.registry import BackendSpec, Registry
 
@@ -96,6 +97,7 @@ __all__ = [
     "Load",
     "Loop",
     "NotSupportedError",
+    "Numbering",
     "Operand",
     "Pick",
     "Plan",

@@ -44,6 +44,7 @@ DTYPES = ("float32", "float64", "bfloat16", "float16")
     "--head", "heads", multiple=True, metavar="linear|LOGITS=linear", help="With hidden states of D features."
 )
 @click.option("--std", "spread", default=2.0, show_default=True, help="Standard deviation of the logits of a head.")
+@click.option("--inplace", is_flag=True, help="The first backend once more, with gradients written over the logits.")
 @click.option("--json", "out", type=click.Path(dir_okay=False, path_type=Path), help="Write the figures there, too.")
 def command(
     losses: tuple[str, ...],
@@ -57,6 +58,7 @@ def command(
     against: str | None,
     heads: tuple[str, ...],
     spread: float,
+    inplace: bool,
     out: Path | None,
 ) -> None:
     """Time value and gradient of each LOSS, in one process, interleaved; wrong gradients are not timed."""
@@ -89,6 +91,7 @@ def command(
                     others=other(against, source, registry, chosen_heads(heads)) if against else None,
                     heads=chosen_heads(heads),
                     spread=spread,
+                    inplace=inplace,
                 )
             except DiagnosticError as error:
                 show(error.source, error.diagnostics)

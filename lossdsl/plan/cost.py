@@ -1,11 +1,9 @@
 """What running a KernelProgram costs, counted by walking its loops: what `explain` shows.
 
 A loop that stands in no other is a phase: what it loads of a buffer comes from memory once, however many sweeps of the
-inner
-loops read it (a row stays on chip), and never more than the buffer holds. A statement outside all loops reads its
-arguments from
-memory and writes its value there. Transcendentals are counted wherever they are computed, once for each index of the
-value.
+inner loops read it (a row stays on chip), and never more than the buffer holds. So it is with transcendentals: those
+that are computed alike count once a phase, and so do the exponentials that a log-sum-exp has computed. A statement
+outside all loops reads its arguments from memory and writes its value there.
 """
 
 from __future__ import annotations
@@ -30,6 +28,7 @@ from lossdsl.plan.kernel import (
     Store,
     Value,
 )
+from lossdsl.plan.numbering import Numbering
 
 SIZE = 1024  # of an axis, where the caller gives none
 BYTES = {"real": 4, "int": 8, "bool": 1}
@@ -40,6 +39,7 @@ _CHEAP = (
     "not or relu round select sign size sqrt sub sub_error "
 )
 ARITHMETIC = frozenset(_CHEAP.split())
+PRODUCTS = (2, 3, 4, -1)  # exponents of powers that are products
 
 
 @dataclass(slots=True)
@@ -52,6 +52,8 @@ class _Count:
     reads: float = 0.0
     writes: float = 0.0
     bytes: float = 0.0
+    numbers: Numbering | None = None  # of the phase
+    computed: set[int] = field(default_factory=set)  # what it has computed
     outside: dict[str, Value] = field(default_factory=dict)  # values that lie in memory
     views: set[str] = field(default_factory=set)  # those that are buffers as they are
 
@@ -74,11 +76,14 @@ def count(program: KernelProgram, sizes: Mapping[str, int] | None = None) -> Cos
     largest: Buffer | None = max(inputs, key=lambda b: c.elements(b.axes), default=None)
     c.big = frozenset(largest.axes if largest else ())
     lasting = _lasting(program)
+    fixed = frozenset(b.name for b in program.buffers if b.role in ("in", "param"))
     for s in program.body:
         if isinstance(s, Loop):
             _phase(c, s, lasting)
+            c.numbers, c.computed = Numbering(fixed, lambda op: op not in ARITHMETIC), set()
         else:
             _whole(c, s)
+            c.numbers = None
         _work(c, s, (), 1)
     n = max(c.elements(largest.axes), 1.0) if largest else 1.0
     return Cost(c.sweeps, c.reads / n, c.writes / n, c.exps / n, c.bytes / n)
@@ -205,13 +210,32 @@ def _work(c: _Count, s: Stmt, bound: tuple[str, ...], times: int) -> None:
     view = isinstance(s, Load) and not bound
     if c.big and not c.big <= set(bound) and c.big <= axes and not view and not _returns(c, s):
         c.sweeps += 1
-    if isinstance(s, Let) and s.op not in ARITHMETIC:
+    if isinstance(s, Let | Load) and not _alike(c, s) and isinstance(s, Let) and is_transcendental(s):
         c.exps += times * c.elements(s.value.axes)
     if isinstance(s, Reduce) and s.reduction == "logsumexp":
         c.exps += times * c.elements(tuple({*s.values[0].axes, *s.axes}))
+        if c.numbers is not None:
+            c.numbers.reduce(s)
     if isinstance(s, Island):
         for t in s.body:
             _work(c, t, bound, times * ROOT_STEPS)
+
+
+def is_transcendental(s: Let) -> bool:
+    """Whether a statement costs more than some products."""
+    if s.op == "pow" and not isinstance(s.args[1], str) and s.args[1] in PRODUCTS:
+        return False
+    return s.op not in ARITHMETIC
+
+
+def _alike(c: _Count, s: Let | Load) -> bool:
+    """Whether this phase has computed the same before."""
+    if c.numbers is None:
+        return False
+    k = c.numbers.define(s)
+    again = k in c.computed or c.numbers.exponential(k) is not None
+    c.computed.add(k)
+    return again
 
 
 def _returns(c: _Count, s: Stmt) -> bool:

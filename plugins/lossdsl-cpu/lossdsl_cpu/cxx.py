@@ -28,6 +28,9 @@ COSTLY |= {"erf", "lgamma", "digamma", "trigamma", "tetragamma", "logaddexp", "l
 COSTLY |= {"expsub", "divergence", "pow", "expm1_low", "expm1mx_near", "exp_neg"}
 POWERS = {2.0: "{0} * {0}", 3.0: "{0} * {0} * {0}", 4.0: "({0} * {0}) * ({0} * {0})", -1.0: "R(1) / {0}"}
 TYPES = {"real": "R", "int": "long", "bool": "bool"}
+# In memory a bool keeps a loop scalar: in tensors it is a byte, in arrays an int, which mixes with floats.
+CELLS = {**TYPES, "bool": "unsigned char"}
+ARRAYS = {**TYPES, "bool": "int"}
 
 _KEYWORDS = {
     *("alignas", "alignof", "and", "asm", "auto", "bool", "break", "case", "catch", "char", "class", "const"),
@@ -38,6 +41,7 @@ _KEYWORDS = {
     *("typename", "union", "unsigned", "using", "virtual", "void", "volatile", "while", "xor"),
 }
 # what the printers, and the functions of the prelude, call their own
+_KEYWORDS |= {"b0", "b1", "fetch"}
 _KEYWORDS |= {*"abcdhjklnpqtvxyzLR", "arena", "bits", "block", "blocks", "c0", "c1", "height", "lane", "lanes", "own"}
 _KEYWORDS |= {"put", "row", "row0", "rows", "run", "split", "std", "tile", "tiles", "width"}
 

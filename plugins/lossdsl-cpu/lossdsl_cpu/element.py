@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from lossdsl.backends.api import Buffer, Let, Load, Operand, Reduce, Store
-from lossdsl_cpu.cxx import COMPARISONS, TYPES, Term, expression, identifier, operand
-from lossdsl_cpu.nest import at, extent
+from lossdsl_cpu.cxx import COMPARISONS, TYPES, Term, expression, identifier, operand, real
 from lossdsl_cpu.rows import Sweep
+from lossdsl_cpu.scope import at, extent
 from lossdsl_cpu.tile import Tile, index_names, loaded, look
 
 
@@ -24,6 +24,17 @@ class Run:
     @property
     def column(self) -> str:
         return at(self.sweep.axis)
+
+    @property
+    def first(self) -> list[str]:
+        """The tensors of which no sweep before has read the row."""
+        seen: set[str] = set()
+        for s in self.tile.rows.sweeps:
+            own = [x.buffer for x in s.live if isinstance(x, Load) and x.buffer in self.tile.views]
+            if s is self.sweep:
+                return [name for name in dict.fromkeys(own) if name not in seen]
+            seen.update(own)
+        return []
 
     def say(self, line: str) -> None:
         self.tile.nest.say(line)
@@ -79,9 +90,11 @@ def elements(run: Run, wanted: Sequence[Let | Load], scaled: bool = True) -> Non
         name, v = identifier(x.value.name), x.value
         if v.name in s.taken:
             text = run.kept(f"{identifier(s.taken[v.name])}_kept")
+        elif v.name in s.folds:
+            text = f"{run.kept(identifier(s.folds[v.name].of) + '_exps')} * {run.acc(identifier(v.name) + '_by')}"
         elif v.name in s.scaled:
             m = identifier(s.scaled[v.name])
-            text = run.kept(f"{m}_exps") + ("" if run.lanes else f" * {m}_factor")
+            text = run.kept(f"{m}_exps") + ("" if run.lanes else f" * (R){m}_factor")
         elif isinstance(x, Load):
             b = run.tile.nest.buffer(x.buffer)
             text = loaded(x, b, pointer(run, b, x.index))
@@ -97,6 +110,21 @@ def elements(run: Run, wanted: Sequence[Let | Load], scaled: bool = True) -> Non
             text = let(run, x)
         run.say(f"const {TYPES[v.dtype]} {name} = {text};")
         run.names[v.name] = Term(name, v.dtype)
+
+
+def factors(run: Run) -> None:
+    """The numbers that folded chains multiply by: of the block in a sweep along the row, of each row in lanes."""
+    for name, f in run.sweep.folds.items():
+        text = "" if run.lanes else f"{identifier(f.of)}_factor"
+        for op, other in f.by:
+            term = f"(double){real(look(run.tile, other, run.names))}"
+            text = f"{text or '1'} {'*' if op == 'mul' else '/'} {term}" if text or op == "div" else term
+        if run.lanes:
+            run.say(f"R {identifier(name)}_by[L];")
+            run.say("#pragma omp simd")
+            run.say(f"for (long l = 0; l < L; ++l) {identifier(name)}_by[l] = (R)({text});")
+        else:
+            run.say(f"const R {identifier(name)}_by = (R)({text});")
 
 
 def let(run: Run, x: Let) -> str:
@@ -151,7 +179,7 @@ def cone(run: Run, operands: Sequence[Operand | None]) -> list[Let | Load]:
         if name in found or name not in live:
             continue
         found.add(name)
-        if name in run.sweep.taken or name in run.sweep.scaled:
+        if name in run.sweep.taken or name in run.sweep.scaled or name in run.sweep.folds:
             continue
         s = live[name]
         todo += [a for a in (s.args if isinstance(s, Let) else s.index) if isinstance(a, str)]

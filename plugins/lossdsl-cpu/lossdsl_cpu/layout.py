@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lossdsl.backends.api import Let, Load, Reduce, Store
-from lossdsl_cpu.cxx import TYPES, Term, constant, expression, identifier, real
-from lossdsl_cpu.nest import Array, Nest, at, extent, results, state_type
+from lossdsl_cpu.cxx import ARRAYS, TYPES, Term, constant, expression, identifier, real
+from lossdsl_cpu.reducing import results, state_type
 from lossdsl_cpu.rows import Rows, Sweep, extreme
+from lossdsl_cpu.scope import Array, Nest, at, extent
 from lossdsl_cpu.sweep import sweep
 from lossdsl_cpu.tile import (
     Tile,
@@ -52,7 +53,7 @@ def print_rows(nest: Nest, rows: Rows) -> None:
         nest.say(f"{state_type(r, r.values[0].dtype)} {state_names(r)}_total;")
     for s, r in rows.columns:
         v = r.values[0]
-        name, kind = identifier(v.name), TYPES[v.dtype]
+        name, kind = identifier(v.name), ARRAYS[v.dtype]
         nest.say(f"{kind} *const {name} = arena.raw<{kind}>(k.{extent(s.axis)});")
         nest.arrays[v.name] = Array(name, v.axes, v.dtype)
     nest.begin()
@@ -95,7 +96,8 @@ def print_rows(nest: Nest, rows: Rows) -> None:
         nest.open(f"for (long t = {many} * b / blocks; t < {many} * (b + 1) / blocks; ++t)")
     else:
         nest.open(f"for (long t = 0; t < {many}; ++t)")
-    nest.say("const long row0 = t % tiles * height, n = rows - row0 < height ? rows - row0 : height;")
+    turn = "t % tiles" if outers else "t"
+    nest.say(f"const long row0 = {turn} * height, n = rows - row0 < height ? rows - row0 : height;")
     rest = "t / tiles"
     for j, axis in enumerate(outers):
         below = " * ".join(f"k.{extent(a)}" for a in outers[j + 1 :])
@@ -158,8 +160,19 @@ def total(tile: Tile, r: Reduce) -> None:
     text = real(t) if r.values[0].dtype == "real" else f"(long){t.text}"
     if r.reduction == "count":
         text = "1" if not isinstance(r.args[0], str) else f"{t.text} != 0"
-    where = f"if ({' & '.join(conditions)}) " if conditions else ""
-    tile.say(f"for (long l = 0; l < n; ++l) {where}{state_names(r)}_parts[t].add({text});")
+    a = state_names(r)
+    if r.reduction == "logsumexp":
+        where = f"if ({' & '.join(conditions)}) " if conditions else ""
+        tile.say(f"for (long l = 0; l < n; ++l) {where}{a}_parts[t].add({text});")
+        return
+    # not entry by entry into memory: that is one addition's latency for each
+    kind = column_type(r)
+    tile.say(f"{kind} {a}_part = 0;")
+    tile.say(f"#pragma omp simd reduction(+ : {a}_part)")
+    where = " & ".join(["l < n", *conditions] if tile.lim == "L" else conditions)
+    text = f"{where} ? ({kind})({text}) : 0" if where else f"({kind})({text})"
+    tile.say(f"for (long l = 0; l < {tile.lim}; ++l) {a}_part += {text};")
+    tile.say(f"{a}_parts[t].v += {a}_part;")
 
 
 def lets(tile: Tile, run: Sequence[Let]) -> None:

@@ -33,7 +33,7 @@ TYPES = {
     torch.int16: "short",
     torch.int8: "signed char",
     torch.uint8: "unsigned char",
-    torch.bool: "bool",
+    torch.bool: "unsigned char",  # a loop over bools in memory stays scalar
 }
 
 
@@ -99,7 +99,11 @@ class Kernel:
         real = TYPES[self.real(dtypes)]
         found = [f"R_T={real}", *(f"T_{arg}={name}" for arg, name in zip(self.args, names, strict=True))]
         for out, source in self.outs:
-            name = names[source] if isinstance(source, int) else {"real": real, "int": "long", "bool": "bool"}[source]
+            name = (
+                names[source]
+                if isinstance(source, int)
+                else {"real": real, "int": "long", "bool": "unsigned char"}[source]
+            )
             found.append(f"T_{out}={name}")
         return found
 

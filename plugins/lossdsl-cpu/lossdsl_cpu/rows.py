@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from lossdsl.backends.api import KernelProgram, Let, Load, Loop, Operand, Reduce, Stmt, Store
+from lossdsl.backends.api import KernelProgram, Let, Load, Loop, Numbering, Operand, Reduce, Stmt, Store
 from lossdsl_cpu.cxx import COSTLY
+from lossdsl_cpu.fold import Fold, fold
 
-Key = tuple[object, ...]
 PASSES = {"logsumexp", "ties", "argmax"}  # need the maximum before they can add anything
 TOTALS = {"sum", "count", "logsumexp"}  # over all rows at once
 KNOWN = {"sum", "count", "max", "min", "prod", *PASSES}
@@ -28,6 +28,7 @@ class Sweep:
     exps      first results of log-sum-exps whose exponentials a later sweep takes over
     taken     name -> name of the kept value of an earlier sweep
     scaled    name -> first result of the log-sum-exp whose kept exponentials it is
+    folds     name -> the same times row values, where it is that
     """
 
     axis: str
@@ -37,6 +38,7 @@ class Sweep:
     exps: list[str] = field(default_factory=list)
     taken: dict[str, str] = field(default_factory=dict)
     scaled: dict[str, str] = field(default_factory=dict)
+    folds: dict[str, Fold] = field(default_factory=dict)
 
     def total(self, r: Reduce) -> bool:
         """Whether a reduction of this sweep goes over the rows, too."""
@@ -116,6 +118,8 @@ def rows_of(program: KernelProgram, loop: Loop, costly: frozenset[str] = frozens
             return None
     rows = Rows(tuple(axes), [s for s in head if isinstance(s, Let | Load | Store)], guard, items)
     share(program, rows, costly)
+    for sweep in rows.sweeps:
+        fold(sweep)
     views: dict[str, str] = {}
     for sweep in rows.sweeps:
         for name in viewed(program, rows, sweep):
@@ -180,49 +184,11 @@ def _flat(s: Stmt, axis: str, axes: Sequence[str]) -> bool:
 
 
 @dataclass(slots=True)
-class _Numbering:
-    """Keys as small numbers: equal numbers are values computed alike. `fixed` are buffers that nothing writes."""
-
-    fixed: frozenset[str]
-    costly_ops: frozenset[str]
-    table: dict[Key, int] = field(default_factory=dict)
-    made_of: list[Key] = field(default_factory=list)
-    of: dict[str, int] = field(default_factory=dict)
-    costly: set[int] = field(default_factory=set)
-
-    def intern(self, k: Key) -> int:
-        found = self.table.setdefault(k, len(self.made_of))
-        if found == len(self.made_of):
-            self.made_of.append(k)
-        return found
-
-    def key(self, x: Operand) -> int:
-        if not isinstance(x, str):
-            return self.intern(("constant", repr(x)))
-        if x not in self.of:
-            self.of[x] = self.intern(("value", x))
-        return self.of[x]
-
-    def define(self, s: Let | Load) -> None:
-        if isinstance(s, Let):
-            args = [self.key(a) for a in s.args]
-            k = self.intern((s.op, s.attrs, *args))
-            if s.op in self.costly_ops or any(a in self.costly for a in args):
-                self.costly.add(k)
-        else:
-            changes = () if s.buffer in self.fixed else (s.value.name,)
-            k = self.intern(("load", s.buffer, *changes, *(self.key(i) for i in s.index)))
-        self.of[s.value.name] = k
-
-
-@dataclass(slots=True)
 class _Sharing:
     """What the sweeps so far have computed."""
 
-    numbers: _Numbering
-    sums: dict[tuple[str, int], tuple[int, str, Sweep]] = field(
-        default_factory=dict
-    )  # by axis and m: operand, m, sweep
+    numbers: Numbering
+    sums: dict[tuple[str, int], tuple[str, Sweep]] = field(default_factory=dict)  # by axis and key of m: m, sweep
     made: dict[tuple[str, int], tuple[str, Sweep]] = field(default_factory=dict)  # by axis and key: name, sweep
 
     def need(self, x: Operand | None, item: Sweep, lets: dict[str, Let | Load], wanted: set[str]) -> None:
@@ -230,8 +196,8 @@ class _Sharing:
         if not isinstance(x, str) or x not in lets or x in wanted:
             return
         wanted.add(x)
-        s, k = lets[x], self.numbers.of[x]
-        found = self.made.get((item.axis, k))
+        s, k = lets[x], self.numbers.key(x)
+        found = None if self.folded(item.axis, k) else self.made.get((item.axis, k))
         if found is not None and k in self.numbers.costly and item.axis in s.value.axes:
             item.taken[x] = found[0]
             if found[0] not in found[1].kept:
@@ -246,22 +212,27 @@ class _Sharing:
         for a in s.args if isinstance(s, Let) else s.index:
             self.need(a, item, lets, wanted)
 
+    def folded(self, axis: str, k: int) -> bool:
+        """Whether a key is the exponential of a log-sum-exp times and over row values: as quick to compute from that as
+        to take over."""
+        if self.numbers.made_of[k][0] not in ("mul", "div"):
+            return False
+        args = self.numbers.arguments(k)
+        along = [x for x in args if axis in self.numbers.axes.get(x, ())]
+        if len(along) != 1 or (self.numbers.made_of[k][0] == "div" and along != args[:1]):
+            return False
+        return self.exponential(axis, along[0]) is not None or self.folded(axis, along[0])
+
     def exponential(self, axis: str, k: int) -> tuple[str, Sweep] | None:
-        """The log-sum-exp (its m, its sweep) of which a key is the exponential exp(x - m)."""
-        made_of = self.numbers.made_of[k]
-        if made_of[0] != "exp":
-            return None
-        inner = self.numbers.made_of[int(str(made_of[2]))]
-        if inner[0] != "sub":
-            return None
-        total = self.sums.get((axis, int(str(inner[3]))))
-        return None if total is None or total[0] != inner[2] else (total[1], total[2])
+        """The log-sum-exp (its m, its sweep) along an axis of which a key is the exponential exp(x - m)."""
+        m = self.numbers.exponential(k)
+        return None if m is None else self.sums.get((axis, m))
 
 
 def share(program: KernelProgram, rows: Rows, costly: frozenset[str]) -> None:
     """Fill what each sweep prints, keeps and takes over."""
     fixed = frozenset(b.name for b in program.buffers if b.role in ("in", "param"))
-    sharing = _Sharing(_Numbering(fixed, costly))
+    sharing = _Sharing(Numbering(fixed, costly.__contains__))
     numbers = sharing.numbers
     for item in (*rows.head, *rows.items):
         if isinstance(item, Let | Load):
@@ -281,8 +252,8 @@ def share(program: KernelProgram, rows: Rows, costly: frozenset[str]) -> None:
         item.live = [s for n, s in lets.items() if n in wanted]
         for n in lets:
             if n in wanted and n not in item.taken and n not in item.scaled and lets[n].value.dtype == "real":
-                sharing.made.setdefault((item.axis, numbers.of[n]), (n, item))
+                sharing.made.setdefault((item.axis, numbers.key(n)), (n, item))
         for x in item.reductions:
+            numbers.reduce(x)
             if x.reduction == "logsumexp" and x.where is None:
-                m = x.values[0].name
-                sharing.sums[(item.axis, numbers.key(m))] = (numbers.key(x.args[0]), m, item)
+                sharing.sums[(item.axis, numbers.key(x.values[0].name))] = (x.values[0].name, item)

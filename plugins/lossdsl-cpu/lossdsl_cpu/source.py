@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lossdsl.backends.api import Buffer, KernelProgram, Let, Load, Loop, Reduce, Store
-from lossdsl_cpu.cxx import identifier
+from lossdsl_cpu.cxx import CELLS, identifier
 from lossdsl_cpu.expanded import costly, helpers, primitives_of
 from lossdsl_cpu.layout import print_rows
-from lossdsl_cpu.nest import Nest, block, count, extent, subtree
+from lossdsl_cpu.nest import block
 from lossdsl_cpu.rows import rows_of
+from lossdsl_cpu.scope import Nest, count, extent, subtree
 
 
 def tensors(program: KernelProgram) -> list[Buffer]:
@@ -62,7 +63,7 @@ def source(program: KernelProgram, records: Mapping[str, Any]) -> str:
             lines.append(f"  long {strides[2:]};")
     for b in program.buffers:
         if b.role == "scratch":
-            kind = {"real": "R", "int": "long", "bool": "bool"}[b.dtype]
+            kind = CELLS[b.dtype]
             lines.append(f"  {kind} *{identifier(b.name)};")
             if b.axes:
                 lines.append("  long " + ", ".join(f"{identifier(b.name)}_{identifier(a)}" for a in b.axes) + ";")
@@ -80,7 +81,7 @@ def source(program: KernelProgram, records: Mapping[str, Any]) -> str:
             place += 1
     for b in program.buffers:
         if b.role == "scratch":
-            kind = {"real": "R", "int": "long", "bool": "bool"}[b.dtype]
+            kind = CELLS[b.dtype]
             lines.append(f"  k.{identifier(b.name)} = arena.raw<{kind}>({count(b.axes)});")
             for j, axis in enumerate(b.axes):
                 lines.append(f"  k.{identifier(b.name)}_{identifier(axis)} = {count(b.axes[j + 1 :])};")

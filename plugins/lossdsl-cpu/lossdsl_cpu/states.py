@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from lossdsl.backends.api import Let, Load, NotSupportedError, Reduce, Store
 from lossdsl_cpu.cxx import identifier, real
 from lossdsl_cpu.element import Run, cone, elements, masked, pointer
-from lossdsl_cpu.nest import extent, state_type
+from lossdsl_cpu.reducing import state_type
 from lossdsl_cpu.rows import Sweep
+from lossdsl_cpu.scope import extent
 from lossdsl_cpu.tile import column_merged, column_start, column_type, look, state_names, stored
 
 

@@ -34,7 +34,7 @@ template <class R> static INLINE void put(R y, f16 *p) {
   p->u = (unsigned short)(h | s);
 }
 template <class R> static INLINE void put(R x, long *p) { *p = (long)x; }
-template <class R> static INLINE void put(R x, bool *p) { *p = x != 0; }
+template <class R> static INLINE void put(R x, unsigned char *p) { *p = x != 0; }
 
 // States of reductions. Sums of floats are carried in double; merge is associative, and called in a fixed order.
 template <class R> struct Sum {
@@ -128,6 +128,11 @@ template <class R> struct Lse {
 // A whole number in 32 bits: one that doesn't fit stays on its side of every index
 static INLINE int narrow(long x) {
   return x > 2147483647L ? 2147483647 : x < -2147483648L ? -2147483647 - 1 : (int)x;
+}
+
+// Ask for n elements, which need not be there
+template <class T> static INLINE void fetch(const T *p, int n) {
+  for (unsigned i = 0; i < n * sizeof(T); i += 64) __builtin_prefetch((const char *)p + i);
 }
 
 // Tiles of rows. Along: element c of row l at p[l * ld + c]; in lanes: at p[c * ld + l]. What doesn't lie so is copied.

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from lossdsl_cpu.cxx import TYPES, Term, constant, identifier, real
-from lossdsl_cpu.element import Run, name_rows, pointer, row_values, views_of
-from lossdsl_cpu.nest import extent
+from lossdsl_cpu.element import Run, factors, name_rows, pointer, row_values, views_of
 from lossdsl_cpu.rows import PASSES, Sweep
+from lossdsl_cpu.scope import extent
 from lossdsl_cpu.states import body, clauses, initial, row_state, state_rows, tops
 from lossdsl_cpu.tile import (
+    AHEAD,
     BLOCK,
     INT,
+    STEP,
     Tile,
     array,
     column_merged,
@@ -56,6 +58,7 @@ def lanes(run: Run) -> None:
         for suffix, kind, start, _ in initial(r):
             run.say(f"{kind} {a}{suffix}[L];")
             run.say(f"for (long l = 0; l < L; ++l) {a}{suffix}[l] = {start};")
+    factors(run)
     if two:
         for r in two:
             a = state_names(r)
@@ -153,9 +156,11 @@ def along(run: Run) -> None:
                 run.say(f"{'long' if kind == 'int' else kind} {a}{suffix} = {start};")
     nest.open(f"for (long c0 = 0, block = 0; c0 < {n}; c0 += {BLOCK}, ++block)")
     run.say(f"const int c1 = (int)({n} - c0 < {BLOCK} ? {n} : c0 + {BLOCK});")
-    for m in sorted(set(s.scaled.values())):
+    for m in sorted({*s.scaled.values(), *(f.of for f in s.folds.values())}):
         plain = identifier(m)
-        run.say(f"const R {plain}_factor = exp_neg({plain}_bases[l * ({n} / {BLOCK} + 1) + block] - {plain}[l]);")
+        base = f"{plain}_bases[l * ({n} / {BLOCK} + 1) + block]"
+        run.say(f"const double {plain}_factor = exp_neg((double){base} - (double){plain}[l]);")
+    factors(run)
     states = [(state_names(r) + x[0], x[3]) for r in state_rows(s) if r not in two for x in initial(r)]
     if two:
         for r in two:
@@ -174,10 +179,19 @@ def along(run: Run) -> None:
             for suffix, kind, start, how in initial(r):
                 run.say(f"{kind} {a}{suffix} = {start};")
                 states.append((a + suffix, how))
+    first = run.first
+    start, stop = ("b0", "b1") if first else ("(int)c0", "c1")
+    if first:
+        nest.open(f"for (int b0 = (int)c0; b0 < c1; b0 += {STEP})")
+        run.say(f"const int b1 = c1 - b0 < {STEP} ? c1 : b0 + {STEP};")
+        for name in first:
+            run.say(f"fetch({identifier(name)}_p + b0 + {AHEAD}, b1 - b0);")
     run.say("#pragma omp simd" + clauses(states))
-    nest.open(f"for (int {c} = (int)c0; {c} < c1; ++{c})")
+    nest.open(f"for (int {c} = {start}; {c} < {stop}; ++{c})")
     body(run)
     nest.close()
+    if first:
+        nest.close()
     for r in two:
         a = state_names(r)
         if r.reduction == "logsumexp":

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 
 from lossdsl.backends.api import Buffer, Let, Load, Operand, Reduce, Store
 from lossdsl_cpu.cxx import TYPES, Names, Term, constant, identifier, operand, real
-from lossdsl_cpu.nest import Nest, at, extent
 from lossdsl_cpu.rows import Rows, extreme, viewed
+from lossdsl_cpu.scope import Nest, at, extent
 
 BLOCK = 2048  # elements of a row between two looks at the running maximum: 8 KiB, a quarter of the L1 cache
+STEP = 256  # elements between two looks ahead
+AHEAD = 4096  # elements of a row that are asked for before they are needed: the memory has something to do meanwhile
 INT = {"real": "R", "int": "long", "bool": "int"}  # arrays of bools are ints, which mix with floats in a vector
 
 

@@ -68,3 +68,39 @@ def test_eight_processes_and_one_killed(tmp_path: Path) -> None:
     assert len(kept) == 4
     for p in kept:
         assert ctypes.CDLL(str(p)).answer() in range(4)
+
+
+WITHOUT = """
+import lossdsl
+from lossdsl.backends.manager import BackendError
+import torch
+loss = lossdsl.loss("cross_entropy")
+print(loss.compiled.signature.backend)
+z = torch.randn(3, 4, requires_grad=True)
+loss(z, torch.tensor([0, 1, 2])).backward()
+print(z.grad is not None)
+try:
+    lossdsl.loss("cross_entropy", backend="cpu")
+except BackendError as error:
+    print(error)
+print(lossdsl.load("cross_entropy").explain())
+"""
+
+
+@pytest.mark.parametrize("asked", [None, "/nowhere/g++-99"])
+def test_a_machine_without_a_compiler(tmp_path: Path, asked: str | None) -> None:
+    """`auto` takes torch and says why; the backend asked for by name, and doctor, say what to do."""
+    kept = {k: v for k, v in os.environ.items() if k not in ("CXX", "LOSSDSL_DISABLE")}
+    env = {**kept, "PATH": str(tmp_path), "LOSSDSL_CACHE_DIR": str(tmp_path), **({"CXX": asked} if asked else {})}
+    looked = f"CXX={asked}" if asked else "g++, c++ and clang++"
+    reason = f"no C++ compiler was found (looked for {looked}); install g++, or set CXX to one"
+
+    def said(*command: str) -> str:
+        done = subprocess.run([sys.executable, *command], capture_output=True, text=True, env=env, check=False)
+        return done.stdout + done.stderr
+
+    shown = said("-c", WITHOUT)
+    assert shown.startswith("torch\nTrue\n"), shown
+    assert f"backend 'cpu' can't be used here: {reason}" in shown
+    assert f"Backend: torch (cpu can't be used: {reason}" in shown
+    assert reason in said("-c", "from lossdsl.cli import main; main()", "doctor")

@@ -112,6 +112,27 @@ def test_float64_agrees_with_the_interpreter(path: Path, size: str) -> None:
             assert error(x, wanted[b.name], 1e-3) < 1e-10, f"{p.name} {b.name}"
 
 
+@pytest.mark.parametrize("path", sample(), ids=lambda x: x.stem)
+@pytest.mark.parametrize("shape", [(6000, 5), (900, 70), (12, 4100)], ids=str)
+def test_neither_another_run_nor_the_number_of_threads_changes_a_bit(path: Path, shape: tuple[int, int]) -> None:
+    checked, programs = planned(path)
+    before = torch.get_num_threads()
+    for p in programs:
+        if p.name.rpartition(".")[2] != "both" or any(isinstance(s, Island) for s in statements(p.body)):
+            continue
+        function, args = compiled(p, REGISTRY), arguments(p, tensors(checked, p, *shape, torch.float32))
+        try:
+            found = []
+            for threads in (2, 2, 1, 3):
+                torch.set_num_threads(threads)
+                found.append(function(*args))
+        finally:
+            torch.set_num_threads(before)
+        for other in found[1:]:
+            for x, y in zip(found[0], other, strict=True):
+                torch.testing.assert_close(x, y, rtol=0, atol=0, equal_nan=True)
+
+
 def test_what_has_no_words_is_said() -> None:
     said = []
     for path in sorted((ROOT / "tests" / "ir" / "cases").glob("*.loss")):
