@@ -28,7 +28,7 @@ HEADS = ("cross_entropy", "focal", "label_smoothing_ce", "symmetric_cross_entrop
 CASES = (*HEADS, "confident", "ignored", "kd_kl", "clip_loss", "nt_xent", "arcface")
 TILE = 384
 N, D, C = 4096, 512, 32000
-GROWTH = [("N", n, 8000) for n in (1024, 2048, 4096, 8192, 16384, 32768)] + [
+GROWTH = [("N", n, 4000) for n in (1024, 2048, 4096, 8192, 16384, 32768)] + [
     ("C", 4096, c) for c in (1000, 2000, 4000, 8000, 16000, 32000)
 ]
 
@@ -159,8 +159,8 @@ def plot(rows: list[dict[str, object]], target: Path) -> None:
         times.loglog(xs, [r["seconds"]["ours"] for r in own], marker=mark, label=label)  # type: ignore[index]
         held = [r["peak"]["ours"] - (r["shape"][0] + r["shape"][2]) * r["shape"][1] / 2**18 for r in own]  # type: ignore[index]
         peaks.semilogx(xs, held, marker=mark, label=label)
-    times.set(title="value and gradients, s", xlabel="N (C = 8000), C (N = 4096)")
-    peaks.set(title="peak beyond dX and dW, MiB", xlabel="N (C = 8000), C (N = 4096)", ylim=(0, None))
+    times.set(title="value and gradients, s", xlabel="N (C = 4000), C (N = 4096)")
+    peaks.set(title="peak beyond dX and dW, MiB", xlabel="N (C = 4000), C (N = 4096)", ylim=(0, None))
     for axes in (times, peaks):
         axes.grid(alpha=0.3)
         axes.legend()
@@ -177,7 +177,7 @@ def main() -> None:
     given = parser.parse_args()
     for case in given.cases:
         if case == "growth":
-            rows = [apart("cross_entropy", "--rounds", "1", "--shape", f"{n},256,{c}") for _, n, c in GROWTH]
+            rows = [apart("cross_entropy", "--rounds", "1", "--shape", f"{n},128,{c}") for _, n, c in GROWTH]
             print("\n".join(json.dumps(r) for r in rows))
             if given.plot:
                 plot(rows, given.plot)

@@ -21,7 +21,7 @@ from lossdsl.runtime.tilespec import SideSpec, StepSpec
 BLOCK = 4 << 20  # bytes of a factor that are computed at a time
 
 Entries = tuple[int, int] | Tensor  # from where to where, or numbers
-Step = Callable[..., Sequence[Tensor]]
+CallStep = Callable[..., Sequence[Tensor]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Source:
     some: bool
     needed: frozenset[str]
     functions: Mapping[str, KernelFunction]
-    call: Step
+    call: CallStep
 
 
 def roomy(function: Any) -> bool:

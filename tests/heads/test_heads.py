@@ -252,3 +252,28 @@ def test_a_loss_that_needs_all_rows_names_the_expression() -> None:
 def test_the_first_twenty_have_heads() -> None:
     without = [name for name in FIRST if headed(STANDARD / f"{name}.loss") is None]
     assert without == ["bce", "sigmoid_focal"]  # of logits[N]
+
+
+# --- modules ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_standalone_module_holds_its_tiles_and_no_other_does() -> None:
+    from lossdsl.api import registry, source_of
+    from lossdsl.pipeline import build
+
+    source = source_of("focal")
+    plain = build(source, registry(), "torch", standalone=True).artifact
+    headed = build(source, registry(), "torch", standalone=True, modes={"head": "linear"}).artifact
+    assert not any(f"class {word}" in plain.text for word in ("Tiling", "Matrix", "Columns", "StepSpec"))
+    assert "from lossdsl" not in headed.text
+    assert "import lossdsl" not in headed.text
+    for backend in ("cpu", "triton"):  # no name is defined twice
+        if backend in registry().backends:
+            assert "class Tiling" in build(source_of("clip_loss"), registry(), backend, standalone=True).artifact.text
+    loss = headed.load().Focal(memory=3000)
+    h, w = torch.randn(20, 4, requires_grad=True), torch.randn(33, 4, requires_grad=True)
+    y = torch.randint(0, 33, (20,))
+    found = torch.autograd.grad(loss(h, w, None, y), (h, w))
+    wanted = torch.autograd.grad(plain.load().Focal()(h @ w.t(), y), (h, w))
+    for a, b in zip(found, wanted, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-7)  # float32, sums in another order

@@ -20,7 +20,7 @@ def test_a_head_in_chunks(name: str, reduction: str) -> None:
     assert max(case.differences(reduction)) <= BOUND
 
 
-@pytest.mark.parametrize("name", ["cosface", "supcon"])
+@pytest.mark.parametrize("name", ["clip_loss", "cosface", "supcon"])
 def test_pairs_in_chunks(name: str) -> None:
     case = own(METRIC / f"{name}.loss", backend="triton")
     assert case is not None
