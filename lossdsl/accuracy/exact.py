@@ -6,7 +6,7 @@ compared with differences of the written value by `differences`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +30,7 @@ STEP = "1e-40"
 SMALLEST = 1.1754944e-38
 LARGEST = 3.4028235e38
 ULP = 2.0**-23
-_NEARBY, _INPUT_ULPS, _ROUNDED = 12, 8 * ULP, 12
+_HALVES, _NEARBY, _INPUT_ULPS, _ROUNDED = 8, 12, 8 * ULP, 12
 _MANY = 1000  # classes, of which 110 digits each take too long
 
 
@@ -52,7 +52,8 @@ class Exact:
     """The numbers of one case; `spread` and the loose one have the axes of `rows`, the others those of their output.
 
     `values` hold "rows" and "grad.X" at 110 digits; `sizes` their Σ|terms| as floats. `from_rules` names outputs that
-    the written equation gives as NaN (a limit), so that the rewritten one's are taken. `beyond`: some number between
+    the written equation gives as NaN (a limit), so that the rewritten one's are taken; so are gradients of rows whose
+    value is infinite: a limit, too. `beyond`: some number between
     inputs and results is too large or too small for float32.
     """
 
@@ -85,9 +86,13 @@ def exact(loss: Written, case: Case, number: str = "mpmath") -> Exact:
     names = _names(loss)
     first, again = (_numbers(loss, graph, names, case, number) for graph in (loss.plain, loss.rewritten))
     values, sizes, from_rules = dict(first.values), dict(first.sizes), set()
+    infinite = np.asarray(abs(values["rows"]) == np.inf, dtype=float)
     for name, value in again.values.items():
         missing = np.asarray(values[name] != values[name], dtype=bool)
-        if missing.any() and not np.asarray(value[missing] != value[missing], dtype=bool).all():
+        if name != "rows":
+            missing |= along(loss, name, infinite, missing.shape) > 0
+        unsaid = np.asarray(values[name] != values[name], dtype=bool)
+        if unsaid.any() and not np.asarray(value[unsaid] != value[unsaid], dtype=bool).all():
             from_rules.add(name)
         values[name] = np.where(missing, value, values[name])
         unknown = missing | ~np.isfinite(sizes[name])
@@ -121,27 +126,56 @@ def _beyond(graph: Graph, found: Trace) -> bool:
     return False
 
 
+def along(loss: Written, name: str, x: Array, shape: tuple[int, ...]) -> Array:
+    """A number a row, laid along the entries of a gradient that belong to the row; all rows' largest for the others."""
+    if name == "rows":
+        return np.broadcast_to(x, shape)
+    leaf = next(leaf for leaf in loss.plain.leaves if leaf.name == name.removeprefix("grad."))
+    batch = loss.plain.batch
+    if not loss.rowwise or not set(batch) <= set(leaf.axes):
+        return np.full(shape, x.max(initial=0.0))
+    moved = np.transpose(x, [batch.index(a) for a in leaf.axes if a in batch])
+    full = [n if a in batch else 1 for a, n in zip(leaf.axes, shape, strict=True)]
+    return np.broadcast_to(moved.reshape(full), shape)
+
+
+def halfway(loss: Written, case: Case) -> list[dict[str, Array]]:
+    """What the written equation gives half a last place of each input away: where its float32 numbers may have come
+    from. No arithmetic in float32 can tell these apart."""
+    rng = np.random.default_rng(1)
+    return [_moved(loss, case, lambda x: np.spacing(np.abs(x).astype(np.float32)) / 2, rng) for _ in range(_HALVES)]
+
+
+def _moved(loss: Written, case: Case, step: Callable[[Array], Array], rng: np.random.Generator) -> dict[str, Array]:
+    """The outputs where each real input is moved by a step of its size, up or down by chance."""
+    graph, leaves = loss.plain, leaves_of(loss.plain, case)
+    for leaf in graph.leaves:
+        if leaf.role == "input" and leaf.type.kind == "real":
+            x = np.asarray(leaves[leaf.name])
+            known = np.where(np.isfinite(x), x, 0)
+            moved = known + step(known).astype(np.float64) * rng.choice([-1.0, 1.0], np.shape(x))
+            interval = leaf.type.interval
+            leaves[leaf.name] = np.where(np.isfinite(x), np.clip(moved, interval.low, interval.high), x)
+    number = "float64" if max(case.sizes.values()) > _MANY else "mpmath"
+    with suppress(ZeroDivisionError):  # a singular matrix
+        return evaluate(graph, loss.registry, leaves, _names(loss), number, extents_of(graph, case))
+    return {}
+
+
 def nearby(loss: Written, case: Case) -> list[dict[str, Array]]:
     """What the written equation gives for inputs that differ from the case's by some last places: of their own, of the
     largest along their last axis (a vector's entries matter by its length), or of 1."""
     rng = np.random.default_rng(0)
-    graph, names = loss.plain, _names(loss)
-    reals = [x for x in graph.leaves if x.role == "input" and x.type.kind == "real"]
-    found = []
-    for k in range(_NEARBY):
-        leaves = leaves_of(graph, case)
-        for leaf in reals:
-            x = leaves[leaf.name]
-            size = np.where(np.isfinite(x), np.abs(x), 0)
-            along = size.max(axis=-1, keepdims=True, initial=0) if size.ndim else size
-            scale = (size, np.broadcast_to(along, size.shape), np.maximum(size, 1.0))[k % 3]
-            moved = x + scale * _INPUT_ULPS * rng.choice([-1.0, 1.0], np.shape(x))
-            interval = leaf.type.interval
-            leaves[leaf.name] = np.where(np.isfinite(x), np.clip(moved, interval.low, interval.high), x)
-        with suppress(ZeroDivisionError):  # a singular matrix
-            number = "float64" if max(case.sizes.values()) > _MANY else "mpmath"
-            found.append(evaluate(graph, loss.registry, leaves, names, number, extents_of(graph, case)))
-    return found
+
+    def largest(x: Array) -> Array:
+        size = np.abs(x)
+        return np.broadcast_to(size.max(axis=-1, keepdims=True, initial=0) if size.ndim else size, size.shape)
+
+    def one(x: Array) -> Array:
+        return np.maximum(np.abs(x), 1.0)
+
+    steps = [lambda x: _INPUT_ULPS * np.abs(x), lambda x: _INPUT_ULPS * largest(x), lambda x: _INPUT_ULPS * one(x)]
+    return [_moved(loss, case, steps[k % 3], rng) for k in range(_NEARBY)]
 
 
 def step_errors(loss: Written, case: Case) -> dict[str, Array]:

@@ -7,9 +7,10 @@ within 2 of its largest entry; nothing infinite or NaN where the exact number is
 
 An entry beyond its bar is looked at again, since single precision can't do everything. It may be
 
+    inputs     what the equation gives for inputs half a last place away: their own rounding moves it as far
     terms      within the bar of the sum of what is added up in it: a difference that nearly cancels
-    inputs     what the equation gives for inputs that differ by a few of their last places: it is that steep, or it
-               jumps there (a kink, an order)
+    near       what the equation gives for inputs that differ by a few last places, of the largest beside them or of 1:
+               it is that steep, or it jumps there (a kink, an order)
     steps      what the equation gives if each of its steps is rounded, as they are in single precision
     range      out of a number of the equation, between inputs and result, that float32 can't hold
 
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lossdsl.accuracy.exact import LARGEST, SMALLEST, ULP, Exact, Written, nearby, step_errors
+from lossdsl.accuracy.exact import LARGEST, SMALLEST, ULP, Exact, Written, along, halfway, nearby, step_errors
 from lossdsl.accuracy.rows import Case
 from lossdsl.check.types import base_axis
 
@@ -88,8 +89,9 @@ class _Judge:
     case: Case
     should: Exact
     half: float
-    near: list[dict[str, Array]] | None = None
-    steps: dict[str, Array] | None = None
+    memo: dict[Callable[[Written, Case], Any], Any] = field(
+        default_factory=dict
+    )  # of the case: where inputs nearby lead, what steps move
 
     def doubtful(self, name: str, got: Array, spread: Array) -> list[tuple[int, ...]]:
         """The places to look at one by one: those not well within their bars, and the worst of the others.
@@ -137,60 +139,53 @@ class _Judge:
             worst.reasons["beyond"] += 1
             return
         b = self.should.values[name][place]
-        if terms and self.should.error(name, place, a) <= terms:
-            worst.reasons["terms"] += 1
-            return
-        if self.near is None:
-            self.near, self.steps = nearby(self.loss, self.case), step_errors(self.loss, self.case)
-        assert self.steps is not None
-        if _between(self.near, name, place, a, float(b), terms):
+        room = terms * abs(float(b)) / max(float(self.should.sizes[name][place]), SMALLEST)
+        if _between(self.found(halfway), name, place, a, float(b), room):
             reason = "inputs"
+        elif terms and self.should.error(name, place, a) <= terms:
+            reason = "terms"
+        elif _between(self.found(nearby), name, place, a, float(b), terms):
+            reason = "near"
         elif self.should.beyond:
             reason = "range"
-        elif self.should.error(name, place, a) <= float(self.steps[name][place]) + terms:
+        elif self.should.error(name, place, a) <= float(self.found(step_errors)[name][place]) + terms:
             reason = "steps"
         else:
             reason = "miss"
             self.report.misses.append(f"{where} is {a:.9g}, not {float(b):.9g}")
         worst.reasons[reason] += 1
 
+    def found(self, what: Callable[[Written, Case], Any]) -> Any:
+        """What is found of the case once, for all of its entries."""
+        if what not in self.memo:
+            self.memo[what] = what(self.loss, self.case)
+        return self.memo[what]
+
 
 def _between(
     others: list[dict[str, Array]], name: str, place: tuple[int, ...], a: float, b: float, room: float
 ) -> bool:
-    around = [y for y in (float(x[name][place]) for x in others) if y == y] + [b]
+    around = [y for y in (float(x[name][place]) for x in others if x) if y == y] + [b]
     return min(around) - room <= a <= max(around) + room
 
 
 def judge(report: Report, loss: Written, case: Case, should: Exact, found: Results, half: float = 0.0) -> None:
     """Notes all errors of one case. `half` is the rounding of gradients of a smaller dtype, relative."""
     report.limits += len(should.from_rules)
+    memo: dict[Callable[[Written, Case], Any], Any] = {}
     nowhere = any(x != x for x in should.values["rows"].flat)  # inf - inf: there, a derivative means nothing
     for name, values in should.values.items():
         if name not in found or (nowhere and name != "rows"):
             continue
         got = np.asarray(found[name], dtype=np.float64)
-        judging = _Judge(report, loss, case, should, 0.0 if name == "rows" else half)
-        spread, loose = (_along(loss, name, x, values.shape) for x in (should.spread, should.loose))
+        judging = _Judge(report, loss, case, should, 0.0 if name == "rows" else half, memo)
+        spread, loose = (along(loss, name, x, values.shape) for x in (should.spread, should.loose))
         if report.precise:
             spread = np.zeros(np.shape(spread))
         for place in judging.doubtful(name, got, spread):
             judging.entry(name, place, float(got[place]), float(spread[place]), float(loose[place]))
         if name != "rows" and not half:
             _totals(report, loss, case, name, should, got)
-
-
-def _along(loss: Written, name: str, x: Array, shape: tuple[int, ...]) -> Array:
-    """A number a row, laid along the entries of a gradient that belong to the row."""
-    if name == "rows":
-        return np.broadcast_to(x, shape)
-    leaf = next(leaf for leaf in loss.plain.leaves if leaf.name == name.removeprefix("grad."))
-    batch = loss.plain.batch
-    if not loss.rowwise or not set(batch) <= set(leaf.axes):
-        return np.full(shape, x.max(initial=0.0))
-    moved = np.transpose(x, [batch.index(a) for a in leaf.axes if a in batch])
-    full = [n if a in batch else 1 for a, n in zip(leaf.axes, shape, strict=True)]
-    return np.broadcast_to(moved.reshape(full), shape)
 
 
 def _totals(report: Report, loss: Written, case: Case, name: str, should: Exact, got: Array) -> None:

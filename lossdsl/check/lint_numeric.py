@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from lossdsl.check.context import Context
 from lossdsl.check.typed import CheckedLoss, Term
@@ -16,6 +16,7 @@ _EXACT = frozenset({"softmax", "log_softmax", "exp", "sigmoid", "expm1", "softpl
 def numeric(cx: Context, checked: CheckedLoss, every: Sequence[Term]) -> None:
     """Report on all terms of the loss that its own text holds."""
     moving = _moving(checked, every)
+    by_inputs = _moving(checked, every, without={p.name for p in checked.params})
     unbounded = {i.name for i in checked.inputs if i.bounds is None and i.kind == "real" and i.draw is None}
     for term in every:
         if id(term) not in cx.terms.own:
@@ -24,6 +25,8 @@ def numeric(cx: Context, checked: CheckedLoss, every: Sequence[Term]) -> None:
             _log(cx, term, unbounded)
         elif term.op in ("pow", "sqrt"):
             _power(cx, term, moving)
+        elif term.op == "select":
+            _isolated(cx, term, by_inputs)
         elif term.op in ("softmax", "log_softmax"):
             _single(cx, term)
         elif term.op in ("add", "maximum"):
@@ -39,9 +42,9 @@ def _text(cx: Context, term: Term) -> str:
     return f"`{text}`" if len(text) <= 48 else "this"
 
 
-def _moving(checked: CheckedLoss, every: Sequence[Term]) -> set[int]:
-    """The terms through which a gradient flows: those that a differentiable input or a param reaches."""
-    fixed = {i.name for i in checked.inputs if i.fixed or i.kind != "real"}
+def _moving(checked: CheckedLoss, every: Sequence[Term], without: Collection[str] = ()) -> set[int]:
+    """The terms through which a gradient flows: those that a differentiable input or a param reaches, but `without`."""
+    fixed = {i.name for i in checked.inputs if i.fixed or i.kind != "real"} | set(without)
     users: dict[int, list[Term]] = {}
     for t in every:
         for a in t.args:
@@ -132,6 +135,18 @@ def _power(cx: Context, term: Term, moving: set[int]) -> None:
         fix = "`norm[D](x)` has the gradient 0 at 0" if squares else "write `if x > 0 then … else 0`, or add a constant"
         message = f"{_text(cx, x)} may be 0, where the derivative of {_text(cx, term)} is infinite"
         cx.warn("W0502", message, term.span, "infinite slope at 0", fix)
+
+
+def _isolated(cx: Context, term: Term, moving: set[int]) -> None:
+    """A value of its own at one point, as in sin(x)/x at 0: its derivatives there are those of that branch."""
+    guard, yes, no = term.args
+    turned = guard.op == "ne" or (guard.op == "not" and guard.args[0].op == "eq")
+    guard = guard.args[0] if guard.op == "not" else guard
+    there, beside = (no, yes) if turned else (yes, no)
+    if guard.op in ("eq", "ne") and id(beside) in moving and any(id(a) in moving for a in guard.args):
+        message = f"where {_text(cx, guard)} the derivatives are those of {_text(cx, there)}, not their limits"
+        fix = "write a form that needs no such guard, or guard a neighbourhood with the first terms of the series"
+        cx.warn("W0512", message, guard.span, "at this point alone", fix)
 
 
 def _positive_by_form(x: Term) -> bool:

@@ -1,9 +1,10 @@
 """The adjoint of logp = z - lse(z), in the forms that keep their digits.
 
 For a cotangent c along the axes, dz_j = c_j - p_j Σ_k c_k. Read at one place y with cotangent c, that is c·(δ_jy -
-p_j): at y it is c·(1 - p_y) = -c·expm1(logp_y), never p - 1. For a dense cotangent c_j = p_j·w_j the sum cancels
-where p_j is near 1; there dz_j = p_j·(u_j - Σ_k p_k u_k) with u = w - w_a for any reference a, and a = argmax z makes
-the large term exactly 0.
+p_j): at y it is c·(1 - p_y) = -c·expm1(logp_y), never p - 1. So it is for a cotangent that may be one-hot by its
+numbers, as that of a soft target: c_j (1 - p_j) - p_j (Σ_k c_k - c_j). For a dense cotangent c_j = p_j·w_j the sum
+cancels where p_j is near 1; there dz_j = p_j·(u_j - Σ_k p_k u_k) with u = w - w_a for any reference a, and a = argmax z
+makes the large term exactly 0.
 """
 
 from __future__ import annotations
@@ -84,7 +85,11 @@ def _dense(b: Builder, n: int, c: int, axes: tuple[str, ...], mask: int | None, 
         u = _apart(b, weight, axes[0], b.node("detach", [a]))
         mean = b.reduce("sum", axes, b.node("mul", [p, u]))
         return b.node("mul", [p, b.node("sub", [u, mean])])
-    share = b.node("mul", [b.reduce("sum", axes, c), p])
+    total = b.reduce("sum", axes, c)
+    if mask is None and len(axes) == 1 and axes[0] in b.type(c).axes:  # c_j (1 - p_j) - p_j (Σ c - c_j)
+        own = b.node("mul", [c, b.node("expm1", [n])])
+        return b.node("neg", [b.node("add", [own, b.node("mul", [p, b.node("sub", [total, c])])])])
+    share = b.node("mul", [total, p])
     if mask is not None:
         share = b.node("select", [mask, share, b.const(0)])
     return b.node("sub", [c, share])

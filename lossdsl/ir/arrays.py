@@ -239,14 +239,27 @@ def _multiprecision(arithmetic: Arithmetic, name: str, m: Array) -> Array:
             continue
         a = mp.matrix([list(row) for row in matrix])
         if name == "logdet":
-            results.append([mp.log(abs(mp.det(a)))])
+            results.append([mp.log(abs(mp.zero if _empty_column(a) else mp.det(a)))])
         elif name == "inverse":
+            if _empty_column(a):
+                raise ZeroDivisionError("the matrix is singular")
             results.append(list(a**-1))
         else:
             values, vectors = mp.eigsy(a)
             results.append(list(values if name == "eigvals" else vectors))
     shape = {"logdet": (), "eigvals": (n,)}.get(name, (n, n))
     return np.array(results, dtype=object).reshape(*m.shape[:-2], *shape)
+
+
+def _empty_column(a: Any) -> bool:
+    """Whether elimination comes to a column of zeros, in which mpmath looks for a pivot in vain."""
+    try:
+        a.ctx.LU_decomp(a, overwrite=False)
+    except ZeroDivisionError:
+        return False  # singular in its own words
+    except TypeError:
+        return True
+    return False
 
 
 def island(

@@ -137,6 +137,8 @@ class _Table:
                 return self.probability(args, _axes(node.attrs[0]))
             case "exp":
                 return self.exponential(node, args[0])
+            case "expm1" if self.graph.nodes[node.args[0]].op == "logp" and not self.precise:
+                return self.less_than_all(self.graph.nodes[node.args[0]])
             case "pick":
                 return self.picked(node, args)
             case "sub" | "expsub" | "divergence" if (found := self.of_two_softmaxes(node)) is not None:
@@ -277,6 +279,13 @@ class _Table:
             return self.raw("exp", x)
         below, rest = self._read_parts(source, pairs)
         return self.share(below, rest, UNIT if len(source.args) == 1 else None)
+
+    def less_than_all(self, logp: Node) -> int:
+        """p - 1 as -((1 - e) + rest) / (1 + rest), e = exp(z - m): two terms of one sign, and no exponential more."""
+        below, rest = self._read_parts(logp, {})
+        less = self.raw("add", self.raw("sub", self.const(1), self.exp(below)), rest)
+        share = self.raw("div", less, self.raw("add", self.const(1), rest, name="total"))
+        return self.raw("neg", share, interval=Interval(-1.0, 0.0) if len(logp.args) == 1 else None)
 
     def _read_parts(self, logp: Node, pairs: dict[str, int]) -> tuple[int, int]:
         """(z - m, rest) of a log-softmax that is read at indices."""

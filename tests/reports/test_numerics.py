@@ -161,6 +161,20 @@ def test_a_confident_row_keeps_its_gradient() -> None:
     same(grad, [[-4.13993755e-08, 4.13993755e-08]], rtol=3e-7)
 
 
+@pytest.mark.parametrize("name", ["soft_target_ce", "kl_div_logp"])
+def test_a_one_hot_target_of_floats_has_the_gradient_of_its_index(name: str) -> None:
+    """p - q of a confident row: 0 where the index gives -5.7e-8."""
+    logits = torch.tensor([[18.0, 0.0, 1.0]])
+    found = []
+    for loss, target in ((name, torch.tensor([[1.0, 0.0, 0.0]])), ("cross_entropy", torch.tensor([0]))):
+        z = logits.clone().requires_grad_()
+        lossdsl.loss(loss, backend="torch")(z, target).backward()
+        assert z.grad is not None
+        found.append(z.grad[0].tolist())
+    assert found[0] == pytest.approx(found[1], rel=4 * 2.0**-23)
+    assert found[0][0] == pytest.approx(-5.662935799e-8, rel=1e-6)
+
+
 def test_divergence_gradients_in_half_precision() -> None:
     """speculators 788: p - q of rounded probabilities was 76 % off."""
     teacher = torch.tensor([[1.0, 0.0, -1.0]], dtype=torch.bfloat16)

@@ -110,6 +110,21 @@ def test_only_the_branch_that_is_taken_is_felt() -> None:
     assert bend.tolist() == pytest.approx([0.0, 2.0])
 
 
+def test_a_value_for_one_point_is_pointed_at() -> None:
+    """sympy 11402: sinc as a Piecewise has the second derivative 0 at 0 for -1/3, and nothing says so."""
+    guarded = lossdsl.loads("loss sinc\ninput x[N]\nreturn if x == 0 then 1 else sin(x) / x\n")
+    assert [w.code for w in guarded.checked.warnings] == ["W0512"]
+    text = "loss sinc\ninput x[N]\nreturn if abs(x) < 0.01 then 1 - x^2 / 6 + x^4 / 120 else sin(x) / x\n"
+    series = lossdsl.loads(text)
+    assert not series.checked.warnings
+    loss_fn = lossdsl.loss(series, backend="torch", reduction="sum")
+    x = torch.tensor([0.0, 0.5], dtype=torch.float64)
+    second = torch.autograd.functional.hessian(loss_fn, x).diagonal()
+    at = 0.5
+    expected = -math.sin(at) / at - 2 * math.cos(at) / at**2 + 2 * math.sin(at) / at**3
+    assert second.tolist() == pytest.approx([-1 / 3, expected], rel=1e-12)
+
+
 def test_kinks_have_the_conventions_that_the_language_says() -> None:
     """sympy 14307: derivatives of Abs leaked DiracDelta; max(0, x)'s at 0 was 1/2."""
     huber = "loss huber\ninput x[N]\nreturn if abs(x) <= 1 then x^2 / 2 else abs(x) - 1 / 2\n"

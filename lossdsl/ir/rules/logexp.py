@@ -60,8 +60,58 @@ def _log_sum(b: Builder, x: int, y: int) -> int | None:
     for one, other in ((x, y), (y, x)):
         if is_const(b, one, 1):
             return b.node("log1p", [other])
+        found = _log_mixture(b, one, other)
+        if found is not None:
+            return found
     p, q = as_log(b, x), as_log(b, y)
     return None if p is None or q is None else b.node("logaddexp", [p, q])
+
+
+def _log_mixture(b: Builder, part: int, other: int) -> int | None:
+    """log(t + (1 - t) e^u) as log1p((1 - t) (e^u - 1)); where t is added under a condition only, the two choices."""
+    node = b[part]
+    if node.op == "select" and b[other].op == "mul":
+        condition, yes, no = node.args
+        if is_const(b, no, 0) and _mixes(b, yes, other) is not None:
+            both = b.node("log", [b.node("add", [yes, other])])
+            return b.node("select", [condition, both, b.node("log", [other])])
+    u = _mixes(b, part, other)
+    if u is None:
+        return None
+    rest = b.node("sub", [b.const(1), part])
+    return b.node("log1p", [b.node("mul", [rest, b.node("expm1", [u])])])
+
+
+def _mixes(b: Builder, t: int, other: int) -> int | None:
+    """u, if other is (1 - t) e^u."""
+    node = b[other]
+    if node.op != "mul":
+        return None
+    for x, y in (node.args, node.args[::-1]):
+        rest, u = b[x], inside(b, y, "exp")
+        whole = rest.op == "sub" and is_const(b, rest.args[0], 1) and rest.args[1] == t
+        known = rational(b, x), rational(b, t)
+        if u is not None and (whole or (None not in known and sum(k for k in known if k is not None) == 1)):
+            return u
+    return None
+
+
+def _minus_choice(b: Builder, x: int, y: int) -> int | None:
+    """x - (v or k + x) as (x - v or -k)."""
+    if b[y].op != "select":
+        return None
+    condition, *branches = b[y].args
+    if not any(b[n].op == "add" and x in b[n].args for n in branches):
+        return None
+    return b.node("select", [condition, *(_less(b, x, n) for n in branches)])
+
+
+def _less(b: Builder, x: int, y: int) -> int:
+    """x - y; of k + x it is -k, where x is finite, and the rest was NaN."""
+    if b[y].op == "add" and x in b[y].args:
+        k, z = b[y].args if b[y].args[1] == x else b[y].args[::-1]
+        return b.node("neg", [k]) if z == x else b.node("sub", [x, y])
+    return b.node("sub", [x, y])
 
 
 def _exp(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
@@ -119,7 +169,10 @@ def _minus(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | 
         return _one_less(b, x, negative=False)
     if inside(b, x, "softplus") == y:
         return b.node("softplus", [b.node("neg", [y])])
-    return _softplus_of_choice(b, x, y) or _difference_of_exp(b, x, y)
+    for found in (_softplus_of_choice(b, x, y), _minus_choice(b, x, y)):
+        if found is not None:
+            return found
+    return _difference_of_exp(b, x, y)
 
 
 def _softplus_of_choice(b: Builder, x: int, y: int) -> int | None:

@@ -88,4 +88,12 @@ CODES: tuple[ErrorCode, ...] = (
         "loss example\ninput x[N]\nparam p = 2 in [1, inf)\nreturn x^p\n",
         "Take `abs(x)`, say the interval of the input, or make the exponent `: int`.",
     ),
+    ErrorCode(
+        "W0512",
+        "a choice at a single point",
+        "`if` takes value and gradient from the branch taken alone. A branch for one point repairs the value there, "
+        "and not the derivatives: sin(x)/x with 1 at 0 would have the second derivative 0 there for -1/3.",
+        "loss example\ninput x[N]\nreturn if x == 0 then 1 else sin(x) / x\n",
+        "Guard a neighbourhood with the first terms of the series: `if abs(x) < 0.01 then 1 - x^2 / 6 else …`.",
+    ),
 )
