@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from lossdsl.api import source_of
 from lossdsl.backends.api import KernelProgram, Plan
 from lossdsl.backends.triton.kernel import kernels
-from lossdsl.backends.triton.launch import Device, registers, shape_of
 from lossdsl.backends.triton.offline import TARGETS, inspected
+from lossdsl.backends.triton.shapes import Device, registers, shape_of
 from lossdsl.backends.triton.staging import stages_of
 from lossdsl.cli import group
 from lossdsl.pipeline import middle

@@ -176,6 +176,34 @@ def erf_(x):
 
 
 @triton.jit
+def atan_(x):
+    """The angle of a slope, in float64: by a quotient of polynomials within 0.66 of 0, which larger slopes are turned
+    to. Coefficients: Cephes (Moshier), atan.c."""
+    dtype: tl.constexpr = x.dtype
+    a = tl.abs(x.to(tl.float64))
+    steep = a > 2.414213562373095
+    middle = (a > 0.66) & (a <= 2.414213562373095)
+    turned = tl.where(steep, -1.0 / tl.where(steep, a, 1.0), tl.where(middle, (a - 1.0) / (a + 1.0), a))
+    z = turned * turned
+    p = tl.full(x.shape, -0.8750608600031904, tl.float64)
+    p = p * z + tl.full((), -16.157537187333652, tl.float64)
+    p = p * z + tl.full((), -75.00855792314705, tl.float64)
+    p = p * z + tl.full((), -122.88666844901361, tl.float64)
+    p = p * z + tl.full((), -64.85021904942025, tl.float64)
+    q = z + tl.full((), 24.858464901423062, tl.float64)
+    q = q * z + tl.full((), 165.02700983169885, tl.float64)
+    q = q * z + tl.full((), 432.8810604912903, tl.float64)
+    q = q * z + tl.full((), 485.3903996359137, tl.float64)
+    q = q * z + tl.full((), 194.5506571482614, tl.float64)
+    half_pi = tl.full((), 1.5707963267948966, tl.float64)
+    rest = tl.full((), 6.123233995736766e-17, tl.float64)  # of half of pi
+    angle = turned + turned * (z * p / q)
+    angle = tl.where(steep, half_pi + (angle + rest), tl.where(middle, 0.5 * half_pi + (angle + 0.5 * rest), angle))
+    angle = tl.where(a == float("inf"), half_pi, angle)
+    return tl.where(x < 0, -angle, angle).to(dtype)
+
+
+@triton.jit
 def _lgamma_positive(x):
     product = x * (x + 1.0) * (x + 2.0) * (x + 3.0) * (x + 4.0) * (x + 5.0) * (x + 6.0) * (x + 7.0)
     moved = tl.where(x < 8.0, x + 8.0, x)
@@ -193,6 +221,32 @@ def _lgamma_positive(x):
 
 
 @triton.jit
+def _lgamma_near_1(h):
+    """log gamma(1 + h) for |h| <= 1/8: -γ·h + Σ (-1)^k ζ(k)/k·h^k from k = 2 to 20, which keeps the digits beside its
+    zero. The next term is below 2^-68 of the first."""
+    q = tl.full(h.shape, 0.05000004769810169, tl.float64)
+    q = q * h + tl.full((), -0.05263167937961666, tl.float64)
+    q = q * h + tl.full((), 0.055555767627403614, tl.float64)
+    q = q * h + tl.full((), -0.058823978658684585, tl.float64)
+    q = q * h + tl.full((), 0.06250095514121304, tl.float64)
+    q = q * h + tl.full((), -0.06666870588242046, tl.float64)
+    q = q * h + tl.full((), 0.07143294629536133, tl.float64)
+    q = q * h + tl.full((), -0.0769325164113522, tl.float64)
+    q = q * h + tl.full((), 0.083353840546109, tl.float64)
+    q = q * h + tl.full((), -0.09095401714582904, tl.float64)
+    q = q * h + tl.full((), 0.1000994575127818, tl.float64)
+    q = q * h + tl.full((), -0.11133426586956469, tl.float64)
+    q = q * h + tl.full((), 0.12550966952474304, tl.float64)
+    q = q * h + tl.full((), -0.1440498967688461, tl.float64)
+    q = q * h + tl.full((), 0.1695571769974082, tl.float64)
+    q = q * h + tl.full((), -0.20738555102867398, tl.float64)
+    q = q * h + tl.full((), 0.27058080842778454, tl.float64)
+    q = q * h + tl.full((), -0.40068563438653143, tl.float64)
+    q = q * h + tl.full((), 0.8224670334241132, tl.float64)
+    return h * (q * h - tl.full((), 0.5772156649015329, tl.float64))
+
+
+@triton.jit
 def lgamma_(x):
     """log |gamma(x)|, in float64: by Stirling's series from 8 on, which smaller ones are moved up to."""
     dtype: tl.constexpr = x.dtype
@@ -200,7 +254,11 @@ def lgamma_(x):
     pi = tl.full((), 3.141592653589793, tl.float64)
     positive = _lgamma_positive(tl.where(a > 0.0, a, 1.0 - a))
     reflected = tl.log(pi / tl.abs(tl.sin(pi * a))) - positive
-    return tl.where(a == float("inf"), a, tl.where(a > 0.0, positive, reflected)).to(dtype)
+    y = tl.where(a == float("inf"), a, tl.where(a > 0.0, positive, reflected))
+    y = tl.where(tl.abs(a - 1.0) <= 0.125, _lgamma_near_1(a - 1.0), y)
+    # lgamma(2 + h) = lgamma(1 + h) + log(1 + h)
+    y = tl.where(tl.abs(a - 2.0) <= 0.125, _lgamma_near_1(a - 2.0) + log1p_(a - 2.0), y)
+    return y.to(dtype)
 
 
 # --- access -----------------------------------------------------------------------------------------------------------

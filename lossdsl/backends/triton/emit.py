@@ -9,7 +9,7 @@ from lossdsl.backends.triton.staging import stages_of
 from lossdsl.primitives.scan import load_primitives
 from lossdsl.registry import Registry
 
-RUNTIME = tuple(f"lossdsl.backends.triton.{name}" for name in ("device", "launch", "rescale"))
+RUNTIME = tuple(f"lossdsl.backends.triton.{name}" for name in ("device", "shapes", "tuning", "launch", "rescale"))
 
 
 def probe() -> Availability:

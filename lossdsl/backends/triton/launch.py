@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -16,10 +17,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from lossdsl.backends.triton.shapes import LONGEST, Device, Shape, available, power_of_2, shape_of
+from lossdsl.backends.triton.tuning import chosen, is_on
+
 ALL = 99  # the number of no sweep: a launch that runs to the end
-ON_CHIP = 16384  # the longest row that is held in registers (a longer one spills on every device looked at)
-LONGEST = 2**20  # entries of a tile, by Triton's own limit
-SPLIT_BELOW = 2  # rows a multiprocessor; with fewer, long rows are split
 
 
 def interpreted() -> bool:
@@ -47,30 +48,10 @@ def arithmetic_of(*reals: Tensor) -> torch.dtype:
     return torch.float64 if wide else torch.float32
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
-    """What the choice of a kernel depends on: threads of a warp, multiprocessors."""
-
-    warp: int = 32
-    processors: int = 132
-
-
 @cache
 def _properties(index: int) -> Device:
     found = torch.cuda.get_device_properties(index)
     return Device(64 if torch.version.hip else 32, found.multi_processor_count)
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """How a stage is launched: `kind` is "rows" or "blocks", `rows` those of a program, `block` entries of a row at a
-    time, `splits` the programs of a row."""
-
-    kind: str
-    rows: int
-    block: int
-    warps: int
-    splits: int = 1
 
 
 ONE_AT_A_TIME = threading.Lock()  # the interpreter changes Triton's own modules while it runs
@@ -85,63 +66,6 @@ def shaped(**fields: Any) -> Iterator[None]:
         yield
     finally:
         FORCED.reset(token)
-
-
-def power_of_2(n: int) -> int:
-    """The least power of 2 that is not below n."""
-    return 1 << max(n - 1, 0).bit_length()
-
-
-def registers(tiles: int, entries: int, wide: bool) -> int:
-    """What a thread needs for `tiles` values of each of its entries: near what compilers for sm_80 to sm_100 make of
-    it."""
-    return ((2 * tiles - 1) * entries // 2) * (2 if wide else 1) + 16
-
-
-def available(warps: int, device: Device) -> int:
-    """The registers of a thread: 64 Ki for the threads of a block, 255 at most."""
-    return min(255, 65536 // (warps * device.warp))
-
-
-def shape_of(rows: int, length: int, tiles: tuple[int, int], wide: bool, device: Device, whole: bool = False) -> Shape:
-    """The kernel for so many rows of this length (0: with nothing to sweep over).
-
-    Short rows go several to a program, ones up to 16384 whole into registers if what is alive of an entry fits; the
-    others in blocks, and if there are too few of them for the device, each by several programs. `whole`: rows have to
-    be on chip, where longer ones spill to local memory.
-    """
-    if not length:
-        return Shape("rows", 256 if wide else 512, 1, 128 // device.warp)
-    found = on_chip(length, tiles[0], wide, device)
-    if found is not None:
-        return found
-    if whole:
-        return Shape("rows", 1, max(power_of_2(length), 2), 1024 // device.warp)
-    entries = 8
-    while entries > 2 and registers(tiles[1] + 4, entries, wide) > 160:
-        entries //= 2
-    warps = 256 // device.warp
-    block = 256 * entries
-    splits = 1
-    if rows < SPLIT_BELOW * device.processors:
-        most = max(1, length // (4 * block))
-        splits = min(most, max(1, 2 * SPLIT_BELOW * device.processors // max(rows, 1)), 64)
-    return Shape("blocks", 1, block, warps, splits)
-
-
-def on_chip(length: int, tiles: int, wide: bool, device: Device) -> Shape | None:
-    """How rows of this length are held in registers as a whole; None if they don't fit."""
-    block = max(power_of_2(length), 2)
-    if block > ON_CHIP:
-        return None
-    together = max(1, 1024 // block)
-    threads = min(1024, max(device.warp, together * block // 8))
-    while threads <= 1024:
-        warps = threads // device.warp
-        if registers(tiles, together * block // threads, wide) <= available(warps, device):
-            return Shape("rows", together, block, warps)
-        threads *= 2
-    return None
 
 
 class Launch:
@@ -176,6 +100,7 @@ class Launch:
         self.tiles = tiles
         self.parts = parts
         self.stops = stops
+        self.kept: dict[str, Shape] = {}  # what tuning has chosen
 
     def run(
         self,
@@ -212,6 +137,23 @@ class Launch:
             shape = replace(shape, rows=1)
         arguments, even = self.arguments(extents, tensors, real, device)
         options: dict[str, Any] = {"REAL": tl.float64 if wide else tl.float32, **even}
+        if not forced and self.sweeps and device.type == "cuda" and is_on(rows * length):
+            shape = chosen(
+                shape,
+                whole=whole,
+                rows=rows,
+                length=length,
+                key=(
+                    self.source(),
+                    torch.cuda.get_device_name(device),
+                    triton.__version__,
+                    sorted(even.items()),
+                    [(x.dtype, run_of(x, t)) for (_, t), x in zip(self.tensors, tensors, strict=True) if t is not None],
+                ),
+                time=lambda s: _seconds(lambda: self.start(device, s, rows, extents, arguments, dict(options))),
+                kept=self.kept,
+                warp=on.warp,
+            )
         with ONE_AT_A_TIME if interpreted() else contextlib.nullcontext():
             self.start(device, shape, rows, extents, arguments, options)
 
@@ -225,7 +167,9 @@ class Launch:
         options: dict[str, Any],
     ) -> None:
         """The launches of one stage in this shape."""
-        tune = {"num_warps": shape.warps, "enable_fp_fusion": False}
+        tune: dict[str, Any] = {"num_warps": shape.warps, "enable_fp_fusion": False}
+        if device.type == "cuda" and not torch.version.hip:  # else the assembler may spill to let more programs in
+            tune["maxnreg"] = available(shape.warps, Device())
         if shape.kind == "rows":
             for axis in self.sweeps:
                 options[f"B_{axis}"] = max(power_of_2(extents[axis]), 2)
@@ -248,6 +192,10 @@ class Launch:
                 *arguments, part, splits, R=1, FIRST=first, LAST=last, P=max(power_of_2(splits), 2), **options, **tune
             )
 
+    def source(self) -> str:
+        """The kernels as the compiler knows them."""
+        return "".join(k.cache_key for k in (self.whole, self.blocks) if k is not None)
+
     def arguments(
         self, extents: dict[str, int], tensors: Sequence[Tensor], real: torch.dtype, device: torch.device
     ) -> tuple[list[Any], dict[str, bool]]:
@@ -268,6 +216,25 @@ class Launch:
                     if extents[axis] == x.shape[tile] and ragged:
                         even[f"EVEN_{axis}"] = False
         return found + [extents[axis] for axis in self.sizes], even
+
+
+def _seconds(run: Callable[[], None]) -> float:
+    """The least of a few runs on the device, after some that compile and warm up; infinite for a kernel that wants more
+    than the device has."""
+    try:
+        for _ in range(3):
+            run()
+    except triton.OutOfResources:
+        return math.inf
+    times: list[float] = []
+    for _ in range(5):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        begin.record()
+        run()
+        end.record()
+        end.synchronize()
+        times.append(float(begin.elapsed_time(end)) * 1e-3)
+    return min(times)
 
 
 def number(x: Tensor, real: torch.dtype, device: torch.device) -> Any:

@@ -23,7 +23,8 @@ from lossdsl.backends.api import Buffer, KernelProgram, Plan
 from lossdsl.backends.triton.arguments import sizes, tile_axis
 from lossdsl.backends.triton.emit import emit
 from lossdsl.backends.triton.host import like
-from lossdsl.backends.triton.launch import ALL, Device, Shape, power_of_2, shape_of
+from lossdsl.backends.triton.launch import ALL
+from lossdsl.backends.triton.shapes import Device, Shape, available, power_of_2, shape_of
 from lossdsl.backends.triton.sharing import shared, tiles
 from lossdsl.backends.triton.spell import identifier
 from lossdsl.backends.triton.stages import Stage, Sweep
@@ -197,7 +198,9 @@ def compiled(
     signature = {n: "constexpr" if n in constants else kinds[n] for n in names}
     attrs = {(names.index(n),): [["tt.divisibility", 16]] for n in wide if n not in constants}
     source = ASTSource(function, signature, {(names.index(n),): v for n, v in constants.items()}, attrs)
-    options = {"num_warps": shape.warps, "enable_fp_fusion": False}
+    options: dict[str, Any] = {"num_warps": shape.warps, "enable_fp_fusion": False}
+    if target.backend == "cuda":
+        options["maxnreg"] = available(shape.warps, Device())
     made = triton.compile(source, target=target, options=options)
     entries = 1 if not length else constants["R"] * max(block for n, block in constants.items() if n.startswith("B_"))
     entries = max(1, entries // (shape.warps * target.warp_size))

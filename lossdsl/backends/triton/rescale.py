@@ -10,7 +10,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lossdsl.backends.triton.launch import ONE_AT_A_TIME, interpreted, power_of_2
+from lossdsl.backends.triton.launch import ONE_AT_A_TIME, interpreted
+from lossdsl.backends.triton.shapes import power_of_2
 
 CHUNK = 1 << 16  # entries of a row that a program sees to
 

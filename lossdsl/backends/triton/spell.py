@@ -20,10 +20,10 @@ NUMBERS = frozenset({"add", "sub", "mul", "neg", "abs", "maximum", "minimum", "c
 # functions of lossdsl.backends.triton.device
 DEVICE = {"exp": "exp_", "log": "log_", "log1p": "log1p_", "expm1": "expm1_", "sqrt": "sqrt_", "pow": "pow_"}
 DEVICE |= {"round": "round_", "sign": "sign_", "isfinite": "isfinite_", "lgamma": "lgamma_"}
-DEVICE |= {"maximum": "maximum_", "minimum": "minimum_", "mod": "mod_", "erf": "erf_"}
+DEVICE |= {"maximum": "maximum_", "minimum": "minimum_", "mod": "mod_", "erf": "erf_", "atan": "atan_"}
 BUILT_IN = {"abs": "tl.abs", "floor": "tl.floor", "sin": "tl.sin", "cos": "tl.cos"}
 SPELLED = frozenset({*INFIX, *DEVICE, *BUILT_IN, "div", "neg", "not", "select", "clip", "relu", "index", "size"})
-COSTLY = frozenset({"exp", "log", "log1p", "expm1", "sqrt", "pow", "lgamma", "erf", "sin", "cos"})
+COSTLY = frozenset({"exp", "log", "log1p", "expm1", "sqrt", "pow", "lgamma", "erf", "atan", "sin", "cos"})
 POWERS: dict[float, Callable[[str], str]] = {
     2.0: lambda x: f"{x} * {x}",
     3.0: lambda x: f"{x} * {x} * {x}",

@@ -1,0 +1,86 @@
+"""Which shape of kernel for which rows: part of the run time of generated modules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ON_CHIP = 16384  # the longest row that is held in registers (a longer one spills on every device looked at)
+LONGEST = 2**20  # entries of a tile, by Triton's own limit
+SPLIT_BELOW = 2  # rows a multiprocessor; with fewer, long rows are split
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What the choice of a kernel depends on: threads of a warp, multiprocessors."""
+
+    warp: int = 32
+    processors: int = 132
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a stage is launched: `kind` is "rows" or "blocks", `rows` those of a program, `block` entries of a row at a
+    time, `splits` the programs of a row."""
+
+    kind: str
+    rows: int
+    block: int
+    warps: int
+    splits: int = 1
+
+
+def power_of_2(n: int) -> int:
+    """The least power of 2 that is not below n."""
+    return 1 << max(n - 1, 0).bit_length()
+
+
+def registers(tiles: int, entries: int, wide: bool) -> int:
+    """What a thread needs for `tiles` values of each of its entries: near what compilers for sm_80 to sm_100 make of
+    it."""
+    return ((2 * tiles - 1) * entries // 2) * (2 if wide else 1) + 16
+
+
+def available(warps: int, device: Device) -> int:
+    """The registers of a thread: 64 Ki for the threads of a block, 255 at most."""
+    return min(255, 65536 // (warps * device.warp))
+
+
+def shape_of(rows: int, length: int, tiles: tuple[int, int], wide: bool, device: Device, whole: bool = False) -> Shape:
+    """The kernel for so many rows of this length (0: with nothing to sweep over).
+
+    Short rows go several to a program, ones up to 16384 whole into registers if what is alive of an entry fits; the
+    others in blocks, and if there are too few of them for the device, each by several programs. `whole`: rows have to
+    be on chip, where longer ones spill to local memory.
+    """
+    if not length:
+        return Shape("rows", 256 if wide else 512, 1, 128 // device.warp)
+    found = on_chip(length, tiles[0], wide, device)
+    if found is not None:
+        return found
+    if whole:
+        return Shape("rows", 1, max(power_of_2(length), 2), 1024 // device.warp)
+    entries = 8
+    while entries > 2 and registers(tiles[1] + 4, entries, wide) > 160:
+        entries //= 2
+    warps = 256 // device.warp
+    block = 256 * entries
+    splits = 1
+    if rows < SPLIT_BELOW * device.processors:
+        most = max(1, length // (4 * block))
+        splits = min(most, max(1, 2 * SPLIT_BELOW * device.processors // max(rows, 1)), 64)
+    return Shape("blocks", 1, block, warps, splits)
+
+
+def on_chip(length: int, tiles: int, wide: bool, device: Device) -> Shape | None:
+    """How rows of this length are held in registers as a whole; None if they don't fit."""
+    block = max(power_of_2(length), 2)
+    if block > ON_CHIP:
+        return None
+    together = max(1, 1024 // block)
+    threads = min(1024, max(device.warp, together * block // 8))
+    while threads <= 1024:
+        warps = threads // device.warp
+        if registers(tiles, together * block // threads, wide) <= available(warps, device):
+            return Shape("rows", together, block, warps)
+        threads *= 2
+    return None

@@ -1,0 +1,117 @@
+"""Tuning by a clock that isn't one: what is tried, what is kept, when nothing is."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+import triton
+
+from lossdsl.backends.triton import tuning
+from lossdsl.backends.triton.shapes import Device, Shape, shape_of
+
+DEFAULT = Shape("rows", 1, 8192, 8)
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LOSSDSL_CACHE_DIR", str(tmp_path))
+    return tmp_path / "triton"
+
+
+class Clock:
+    """Seconds of each shape, and which were asked for."""
+
+    def __init__(self, **seconds: float) -> None:
+        self.seconds = seconds
+        self.asked: list[Shape] = []
+
+    def __call__(self, shape: Shape) -> float:
+        self.asked.append(shape)
+        return self.seconds.get(f"{shape.kind}{shape.warps}", 1.0)
+
+
+def choose(clock: Clock, kept: dict[str, Shape] | None = None, **more: object) -> Shape:
+    given = {"whole": False, "rows": 4096, "length": 8000, "key": ("text", "device"), **more}
+    return tuning.chosen(DEFAULT, time=clock, kept={} if kept is None else kept, **given)  # type: ignore[arg-type]
+
+
+def test_the_quickest_is_kept_and_found_again(files: Path) -> None:
+    clock = Clock(rows16=0.5, rows4=0.7)
+    kept: dict[str, Shape] = {}
+    assert choose(clock, kept).warps == 16
+    asked = len(clock.asked)
+    assert asked <= 1 + tuning.MOST
+    assert choose(clock, kept).warps == 16  # in the process
+    assert choose(clock).warps == 16  # in another
+    assert len(clock.asked) == asked
+    assert [p.suffix for p in files.iterdir()] == [".json"]
+
+
+def test_what_is_not_clearly_quicker_is_noise() -> None:
+    assert choose(Clock(rows16=0.98, blocks8=0.99)) == DEFAULT
+    assert choose(Clock(rows16=math.inf, rows4=math.inf)) == DEFAULT
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"rows": 100_000}, {"length": 10_000}, {"key": ("other text", "device")}, {"key": ("text", "other device")}],
+)
+def test_another_class_text_or_device_is_measured_anew(other: dict[str, object]) -> None:
+    choose(Clock(rows16=0.5))
+    clock = Clock(rows4=0.5)
+    assert choose(clock, **other).warps == 4
+    assert clock.asked
+    near = Clock()
+    assert choose(near, length=7000, rows=3000).warps == 16  # the same class
+    assert not near.asked
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"kind": "rows"}', '{"kind": "x", "rows": 1, "block": 2, "warps": 4, "splits": 1}']
+)
+def test_a_broken_file_is_written_again(text: str, files: Path) -> None:
+    choose(Clock(rows16=0.5))
+    (path,) = files.iterdir()
+    whole = json.loads(path.read_text())
+    path.write_text(text)
+    assert choose(Clock(rows16=0.5)).warps == 16
+    assert json.loads(path.read_text()) == whole
+
+
+def test_a_folder_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("LOSSDSL_CACHE_DIR", str(tmp_path / "file"))
+    assert choose(Clock(rows16=0.5)).warps == 16
+
+
+def test_candidates_are_few_and_can_be_launched() -> None:
+    for length in (1, 10, 1000, 16384, 10**6):
+        for rows in (1, 10**5):
+            for whole in (False, True):
+                default = shape_of(rows, length, (3, 3), False, Device(), whole)
+                found = tuning.candidates(default, whole)
+                assert found[0] == default
+                assert 1 <= len(found) <= 1 + tuning.MOST
+                assert len(set(found)) == len(found)
+                assert all(s.kind == "rows" for s in found) or not whole
+                assert all(s.warps * 32 <= 1024 for s in found)
+
+
+def test_when_it_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    capturing = False
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing)
+    assert tuning.is_on(1 << 20)
+    assert not tuning.is_on(1 << 10)
+    monkeypatch.setenv("LOSSDSL_AUTOTUNE", "0")
+    assert not tuning.is_on(1 << 20)
+    monkeypatch.setenv("LOSSDSL_AUTOTUNE", "1")
+    capturing = True
+    assert not tuning.is_on(1 << 20)
+
+
+def test_what_the_clock_of_a_device_needs_is_there() -> None:
+    assert issubclass(triton.OutOfResources, Exception)
