@@ -28,6 +28,7 @@ from torch import Tensor
 from lossdsl.check.typed import CheckedLoss, Input
 from lossdsl.pipeline import Built, build, split_heads
 from lossdsl.plan.cost import count
+from lossdsl.plan.kernel import Cost
 from lossdsl.registry import Registry
 from lossdsl.source.diagnostic import InternalError
 from lossdsl.source.text import Source
@@ -38,6 +39,10 @@ SETS = 2  # of inputs, taken by turns
 IGNORED = -100
 COLD = 256 * 2**20  # bytes that are written between two calls on a GPU, more than any second-level cache holds
 TILE = 384  # rows
+NO_GPU = (
+    "torch finds no GPU here, so nothing can be timed on one; "
+    "what compilers make of the kernels can be looked at all the same: lossdsl inspect LOSS --target sm_90"
+)
 
 Run = Callable[[Sequence[Tensor]], object]
 
@@ -60,7 +65,8 @@ class Timing:
 @dataclass(frozen=True, slots=True)
 class Report:
     """One loss at one shape. `ratios` are of medians, against each baseline that ran; `exps` are the transcendentals an
-    element in the plan of value and gradient."""
+    element in the plan of value and gradient, `copies` the bytes that it moves for each that the copy does; `cache` is
+    "cold" or "hot" on a GPU."""
 
     loss: str
     sizes: tuple[tuple[str, int], ...]
@@ -70,6 +76,14 @@ class Report:
     timings: Mapping[str, Timing]
     failures: Mapping[str, str] = field(default_factory=dict)
     exps: float = 0.0
+    copies: float = 0.0
+    cache: str = ""
+
+    def of_copy(self, name: str) -> float | None:
+        """The share of the copy's bandwidth that one had by the plan's bytes: 1 where it moved these as quickly."""
+        if "copy" not in self.timings or not self.copies:
+            return None
+        return self.copies / self.ratio(name, "copy")
 
     def ratio(self, name: str, baseline: str) -> float:
         return self.timings[name].median / self.timings[baseline].median
@@ -80,6 +94,7 @@ class Report:
         plain = asdict(self)
         plain["sizes"] = dict(self.sizes)
         plain["ratios"] = {n: {b: self.ratio(n, b) for b in baselines if b != n} for n in self.timings}
+        plain["of_copy"] = {n: self.of_copy(n) for n in self.timings}
         return plain
 
 
@@ -97,6 +112,7 @@ def measure(
     heads: Mapping[str, str] | None = None,
     spread: float = 2.0,
     inplace: bool = False,
+    cold: bool = True,
 ) -> Report:
     """Time value and gradient of a loss whose axes have these sizes.
 
@@ -104,8 +120,11 @@ def measure(
     loss that can't have one.
     `inplace` times the first backend once more, with gradients over the logits; ValueError for one that can't.
     `others` are more baselines: functions of the loss's inputs, in order, that give the mean loss. Raises BackendError
-    for a backend that can't be used and WrongGradientError for one that is wrong.
+    for a backend that can't be used and WrongGradientError for one that is wrong. On a GPU a call finds the
+    second-level cache `cold`, or as the call before has left it; ValueError if there is no GPU.
     """
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise ValueError(NO_GPU)
     built = {name: build(source, registry, name, device=device, modes=heads) for name in backends}
     whole = built.get("torch") or build(source, registry, "torch", device=device, modes=heads)
     checked = whole.checked
@@ -124,6 +143,7 @@ def measure(
         runs["plain"] = _by_autograd(_plain(source, registry, next(iter(built)), device, whole, heads or {}), places)
     for name, function in (others or {}).items():
         runs[name] = _by_autograd(function, places)
+    planned = _planned(built, whole, sizes)
     failures = _checked(runs, whole, sets[0], places, dtype, required={*built, "inplace"})
     floors = _floors(sets[0], places)
     if whole.heads:
@@ -135,16 +155,24 @@ def measure(
         dtype=str(dtype).removeprefix("torch."),
         threads=torch.get_num_threads(),
         rounds=rounds,
-        timings=_timed(runs, sets, rounds, device),
+        timings=_timed(runs, sets, rounds, device, cold),
         failures=failures,
-        exps=_exps(built, whole, sizes),
+        exps=0.0 if planned is None else planned.exps,
+        copies=0.0 if planned is None or whole.heads else _copies(planned, sets[0], places),
+        cache="" if not device.startswith("cuda") else "cold" if cold else "hot",
     )
 
 
-def _exps(built: Mapping[str, Built], whole: Built, sizes: Mapping[str, int]) -> float:
+def _planned(built: Mapping[str, Built], whole: Built, sizes: Mapping[str, int]) -> Cost | None:
     kernels = {k.name: k.program for b in (*built.values(), whole) for k in b.kernels}
     program = kernels.get("both") or kernels.get("gradient")
-    return 0.0 if program is None else count(program, sizes).exps
+    return None if program is None else count(program, sizes)
+
+
+def _copies(planned: Cost, tensors: Sequence[Tensor], places: Sequence[int]) -> float:
+    """The plan's bytes for each byte of a copy, both of float32: a copy reads and writes what gets a gradient."""
+    largest = max(x.numel() for x in tensors)
+    return planned.bytes * largest / (8 * sum(tensors[i].numel() for i in places))
 
 
 # --- inputs -----------------------------------------------------------------------------------------------------------
@@ -376,7 +404,9 @@ def _difference(found: Sequence[Tensor], wanted: Sequence[Tensor], bound: float)
     return ""
 
 
-def _timed(runs: Mapping[str, Run], sets: Sequence[Sequence[Tensor]], rounds: int, device: str) -> dict[str, Timing]:
+def _timed(
+    runs: Mapping[str, Run], sets: Sequence[Sequence[Tensor]], rounds: int, device: str, cold: bool = True
+) -> dict[str, Timing]:
     """Rounds of one call each, in an order that turns."""
     names = list(runs)
     for name in names:
@@ -388,7 +418,7 @@ def _timed(runs: Mapping[str, Run], sets: Sequence[Sequence[Tensor]], rounds: in
             tensors = sets[r % len(sets)]
             if isinstance(run := runs[name], _InPlace):
                 run.before(tensors)
-            seconds[name].append(_once(runs[name], tensors, device))
+            seconds[name].append(_once(runs[name], tensors, device, cold))
     found = {}
     for name, s in seconds.items():
         low, middle, high = statistics.quantiles(s, n=4) if len(s) > 1 else (s[0], s[0], s[0])
@@ -398,10 +428,12 @@ def _timed(runs: Mapping[str, Run], sets: Sequence[Sequence[Tensor]], rounds: in
     return found
 
 
-def _once(run: Run, tensors: Sequence[Tensor], device: str) -> float:
-    """Seconds of one call: on a GPU between two events, after what the call before has left in the cache is gone."""
-    if device == "cuda":
-        torch.empty(COLD // 4, dtype=torch.int32, device=device).zero_()
+def _once(run: Run, tensors: Sequence[Tensor], device: str, cold: bool = True) -> float:
+    """Seconds of one call: on a GPU between two events; `cold`: after what the call before has left in the cache is
+    gone."""
+    if device.startswith("cuda"):
+        if cold:
+            _sweep_out(device)
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in "be")  # type: ignore[no-untyped-call]
         begin.record()
         kept = run(tensors)
@@ -416,9 +448,14 @@ def _once(run: Run, tensors: Sequence[Tensor], device: str) -> float:
     return taken
 
 
+def _sweep_out(device: str) -> None:
+    """Write more than a second-level cache holds."""
+    torch.empty(COLD // 4, dtype=torch.int32, device=device).zero_()
+
+
 def _peak(run: Run, tensors: Sequence[Tensor], device: str) -> int | None:
     """The most memory a call holds beyond what is held before it: resident pages on the CPU."""
-    if device == "cuda":
+    if device.startswith("cuda"):
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
         run(tensors)

@@ -35,6 +35,7 @@ DTYPES = ("float32", "float64", "bfloat16", "float16")
 @click.option("--baseline", "baselines", multiple=True, help="clone, copy, exp, eager, compile (all but the last).")
 @click.option("--dtype", type=click.Choice(DTYPES), default="float32", show_default=True)
 @click.option("--device", default="cpu", show_default=True)
+@click.option("--cache", type=click.Choice(["cold", "hot"]), default="cold", help="A GPU's second-level cache.")
 @click.option("--rounds", type=click.IntRange(2), default=30, show_default=True)
 @click.option("--threads", type=click.IntRange(1), help="Threads of torch and of the kernels.")
 @click.option(
@@ -53,6 +54,7 @@ def command(
     baselines: tuple[str, ...],
     dtype: str,
     device: str,
+    cache: str,
     rounds: int,
     threads: int | None,
     against: str | None,
@@ -92,6 +94,7 @@ def command(
                     heads=chosen_heads(heads),
                     spread=spread,
                     inplace=inplace,
+                    cold=cache == "cold",
                 )
             except DiagnosticError as error:
                 show(error.source, error.diagnostics)
@@ -126,7 +129,7 @@ def table(report: Report) -> str:
     against = [b for b in ("clone", "copy", "eager", "compile", "plain", "matmuls") if b in report.timings]
     lines = [
         f"{report.loss}  {shape}  {report.dtype}, {report.threads} threads, {report.rounds} rounds, "
-        f"{report.exps:.2f} transcendentals an element"
+        f"{report.exps:.2f} transcendentals an element{report.cache and f', {report.cache} cache'}"
     ]
     lines.append(
         f"  {'':12}{'median ms':>11}{'quartiles':>19}"
@@ -137,6 +140,8 @@ def table(report: Report) -> str:
         quartiles = f"{t.low * 1e3:.3f} - {t.high * 1e3:.3f}"
         ratios = "".join(f"{report.ratio(name, b):>11.2f}" for b in against)
         peak = "" if t.peak is None else f"{t.peak / 2**20:.1f}"
-        lines.append(f"  {name:12}{t.median * 1e3:>11.3f}{quartiles:>19}{ratios}{peak:>10}")
+        share = report.of_copy(name) if report.cache and name not in against else None
+        moved = "" if share is None else f"  {share:.0%} of the copy's bandwidth"
+        lines.append(f"  {name:12}{t.median * 1e3:>11.3f}{quartiles:>19}{ratios}{peak:>10}{moved}")
     lines += [f"  {name}: not timed, {reason}" for name, reason in report.failures.items()]
     return "\n".join(lines)

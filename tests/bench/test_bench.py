@@ -98,3 +98,51 @@ def test_a_head_is_timed_against_the_logits_in_memory() -> None:
     )
     assert set(report.timings) == {"torch", "plain", "matmuls", "theirs"}
     assert not report.failures
+
+
+class Event:
+    """Of a clock that moves on by a millisecond at each look."""
+
+    now = 0.0
+
+    def __init__(self, enable_timing: bool) -> None:
+        assert enable_timing
+
+    def record(self) -> None:
+        Event.now += 1.0
+        self.at = Event.now
+
+    def elapsed_time(self, other: Event) -> float:
+        return other.at - self.at
+
+
+@pytest.mark.parametrize("cold", [True, False])
+def test_a_device_is_timed_between_events(cold: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: seen.append("waited"))
+    monkeypatch.setattr(bench, "_sweep_out", lambda device: seen.append(f"cold {device}"))
+    taken = bench._once(lambda _: seen.append("run"), [], "cuda", cold)
+    assert taken == pytest.approx(1e-3)
+    assert seen == (["cold cuda"] if cold else []) + ["run", "waited"]
+
+
+def test_the_share_of_a_copys_bandwidth() -> None:
+    """Value and gradient in one visit read and write what a copy does: 1 where they take as long."""
+    one, two = bench.Timing(2.0, 2.0, 2.0, None), bench.Timing(4.0, 4.0, 4.0, None)
+    report = bench.Report("mine", (), "float32", 1, 2, {"copy": one, "torch": two}, copies=1.0)
+    assert report.of_copy("torch") == 0.5
+    measured = bench.measure(source(), REGISTRY, {"N": 8, "C": 500}, backends=["torch"], rounds=2)
+    assert 1 <= measured.copies < 2
+    assert (
+        bench.measure(source(), REGISTRY, {"N": 8, "C": 5}, backends=["torch"], baselines=[], rounds=2).of_copy("torch")
+        is None
+    )
+
+
+def test_without_a_gpu_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    result = CliRunner().invoke(command, ["cross_entropy", "--device", "cuda"])
+    assert result.exit_code == 2
+    assert "torch finds no GPU here" in result.output
+    assert "lossdsl inspect" in result.output
