@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lossdsl.runtime.extents import extent
-from lossdsl.runtime.mismatch import devices, item, leads, mismatch, ranks
+from lossdsl.runtime.mismatch import devices, item, leads, mismatch, ranks, vector
 from lossdsl.runtime.signature import InputSpec, Signature, base_axis
 
 
@@ -77,10 +77,24 @@ def bind(
             elif x.device != device:
                 raise devices(signature, tensors)
     _fill_sizes(signature, sizes, params)
+    for name, axis, size in lengths(signature, params):
+        if sizes.setdefault(axis, size) != size:
+            raise vector(signature, tensors, name, axis, sizes[axis], size)
     for i, (spec, x) in enumerate(zip(specs, tensors, strict=True)):
         if x is None:
             tensors[i] = _default(signature, spec, tensors, sizes, params)
     return Bound(tensors, sizes, folded, labels)  # type: ignore[arg-type]
+
+
+def lengths(
+    signature: Signature, params: Mapping[str, Tensor]
+) -> list[tuple[str, str, int]]:
+    """The params that are vectors: name, axis, and how many numbers each holds."""
+    return [
+        (spec.name, base_axis(axis), params[spec.name].shape[i])
+        for spec in signature.params
+        for i, axis in enumerate(spec.axes)
+    ]
 
 
 def _fill_sizes(

@@ -88,6 +88,7 @@ def call(
             and not compiled.signature.sizes
             and not compiled.computed
             and in_range(compiled.quick, *found)
+            and compiled.fits(found[1], params)
         ):
             # all indices are in range, so a negative one to ignore is nowhere
             whole = compiled.signature.counted and (

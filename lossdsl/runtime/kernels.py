@@ -10,7 +10,7 @@ from torch import Tensor
 from lossdsl.runtime.lane import Family, Route
 from lossdsl.runtime.ops import Program
 from lossdsl.runtime.quick import Quick
-from lossdsl.runtime.signature import KernelFunction, Signature
+from lossdsl.runtime.signature import KernelFunction, Signature, base_axis
 
 
 class Compiled:
@@ -45,6 +45,10 @@ class Compiled:
         self.inputs = len(signature.inputs)
         self.indexed = any(s.kind.startswith("index ") for s in signature.inputs)
         self.quick = tuple(map(Quick, signature.inputs))
+        # params that are vectors: their length is looked at in each call
+        self.vectors = tuple(
+            (i, base_axis(s.axes[0])) for i, s in enumerate(signature.params) if s.axes
+        )
         self.calls: dict[
             tuple[str, str, str, bool, int], Any
         ] = {}  # that most calls share
@@ -86,6 +90,16 @@ class Compiled:
         # whether the backend packs the arguments of a call beforehand
         self.prepares = any(hasattr(f, "prepare") for f in kernels.values())
         self.chosen: dict[tuple[bool, ...], Steps | None] = {}
+
+    def fits(self, sizes: Mapping[str, int], params: Sequence[Tensor]) -> bool:
+        """Whether each vector among the params is as long as its axis."""
+        if not self.vectors:
+            return True
+        known = dict(sizes)
+        return all(
+            known.setdefault(axis, params[i].shape[0]) == params[i].shape[0]
+            for i, axis in self.vectors
+        )
 
     def _families(self, key: str) -> None:
         programs, signature = self.programs, self.signature

@@ -50,6 +50,28 @@ def mismatch(
     return BindingError(f"{signature.name}: {what}\n{table(signature, tensors)}")
 
 
+def vector(
+    signature: Signature,
+    tensors: Sequence[Tensor | None],
+    name: str,
+    axis: str,
+    expected: int,
+    actual: int,
+) -> BindingError:
+    """A param whose length isn't that of its axis: kernels would read past its end."""
+    by = "the file"
+    for spec, x in zip(signature.inputs, tensors, strict=True):
+        if x is not None and axis in map(base_axis, spec.axes):
+            by = spec.name
+            break
+    else:
+        others = [s for s in signature.params if axis in map(base_axis, s.axes)]
+        if others and others[0].name != name:
+            by = others[0].name
+    what = f"{axis} = {expected} from {by}, but the param {name} has {actual}"
+    return BindingError(f"{signature.name}: {what}\n{table(signature, tensors)}")
+
+
 def leads(
     signature: Signature,
     tensors: Sequence[Tensor | None],

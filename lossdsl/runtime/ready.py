@@ -83,6 +83,8 @@ class Ready:
         found = bind_quickly(compiled.quick, views)
         if found is None or not isinstance(denominator, str):
             return None
+        if not compiled.fits(found[1], params):
+            return None
         skips = compiled.skip is not None and params[compiled.skip].item() >= 0
         if compiled.tiling is not None:  # which may want the rows a tile at a time
             return None

@@ -225,3 +225,13 @@ def test_a_backend_for_one_kind_of_device(batch, monkeypatch):
     assert loss(torch.ones(3, device="meta")).device.type == "meta"
     with pytest.raises(ValueError, match="placed was built by backend here for cpu, but x is on meta"):
         lossdsl.loss(lossdsl.loads(text), backend="here")(torch.ones(3, device="meta"))
+
+
+def test_two_vectors_over_one_axis_are_of_one_length():
+    text = "loss of_vectors\ninput x[N]\nparam a[K] = [1, 2], b[K] = [3, 4]\nreturn sum[K](a * x^b)\n"
+    loss = lossdsl.loss(lossdsl.loads(text), backend="torch")
+    x = torch.tensor([2.0])
+    assert loss(x) == 8 + 32
+    assert loss(x, a=[1, 1, 1], b=[0, 1, 2]) == 1 + 2 + 4
+    with pytest.raises(ValueError, match="K = 3 from a, but the param b has 2"):
+        loss(x, a=[1, 1, 1])

@@ -135,3 +135,28 @@ def test_images_with_what_they_share() -> None:
     assert step(value) == "StepBackward"
     torch.testing.assert_close(value, wanted)
     torch.testing.assert_close(torch.autograd.grad(value, z)[0], torch.autograd.grad(wanted, z)[0])
+
+
+PINBALL = """loss pinball_of_levels
+input pred[N, K], y[N]
+param tau[K] = [0.1, 0.5, 0.9]
+e = y - pred
+return mean[K](max(tau * e, (tau - 1) * e))
+"""
+
+
+def test_a_vector_of_another_length_than_its_axis_is_never_read_past_its_end() -> None:
+    loss = lossdsl.loss(lossdsl.loads(PINBALL), backend="cpu")
+    y = torch.randn(5)
+    for grad in (False, True):
+        for size in (1, 2, 4, 600):
+            pred = torch.randn(5, size, requires_grad=grad)
+            with pytest.raises(ValueError, match=f"K = {size} from pred, but the param tau has 3"):
+                loss(pred, y)
+    pred = torch.randn(5, 3)
+    loss(pred, y)
+    with pytest.raises(ValueError, match="K = 3 from pred, but the param tau has 2"):
+        loss(pred, y, tau=[0.1, 0.9])
+    loss.tau = [0.1, 0.9]
+    with pytest.raises(ValueError, match="K = 3 from pred, but the param tau has 2"):
+        loss(pred, y)
