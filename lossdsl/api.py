@@ -117,7 +117,7 @@ def read_source(path: Path, owner: str = "") -> Source:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}") from None
-    return Source(str(path), text.replace("\r\n", "\n"), owner)
+    return Source(str(path), text.replace("\r\n", "\n").replace("\r", "\n"), owner)
 
 
 # --- the functions ----------------------------------------------------------------------------------------------------

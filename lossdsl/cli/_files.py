@@ -92,7 +92,7 @@ def decode(data: bytes, name: str, owner: str = "") -> Source:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         fail(f"{name} is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}")
-    return Source(name, text.replace("\r\n", "\n"), owner)
+    return Source(name, text.replace("\r\n", "\n").replace("\r", "\n"), owner)
 
 
 def show(source: Source, diagnostics: Sequence[Diagnostic], form: Format = "terminal") -> None:

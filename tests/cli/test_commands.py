@@ -102,7 +102,7 @@ def test_fmt_writes_prints_and_checks(run, tmp_path):
 
 def test_fmt_makes_line_ends_uniform(run, tmp_path):
     path = tmp_path / "a.loss"
-    path.write_bytes("\ufeffloss a\r\ninput x[N]\r\nreturn x * 2\r\n".encode())
+    path.write_bytes("\ufeffloss a\r\ninput x[N]\rreturn x * 2\r\n".encode())
     assert run("fmt", "--check", path).exit_code == 1
     assert run("fmt", path).exit_code == 0
     assert path.read_bytes() == b"loss a\ninput x[N]\nreturn x * 2\n"

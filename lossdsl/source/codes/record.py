@@ -18,3 +18,12 @@ class ErrorCode:
     reason: str
     example: str
     fix: str
+
+
+_HEAD = "loss a\ninput x[N, C]\ninput y[N]: index C\n"
+_END = "return sum[C](x)\n"
+
+
+def in_body(code: str, title: str, line: str, reason: str, fix: str) -> ErrorCode:
+    """A code whose example is one wrong line in an otherwise right file."""
+    return ErrorCode(code, title, reason, f"{_HEAD}{line}\n{_END}", fix)

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from lossdsl.source.codes.record import ErrorCode
-
-_HEAD = "loss a\ninput x[N, C]\ninput y[N]: index C\n"
-_END = "return sum[C](x)\n"
-
-
-def _body(code: str, title: str, line: str, reason: str, fix: str) -> ErrorCode:
-    """A code whose example is one wrong line in an otherwise right file."""
-    return ErrorCode(code, title, reason, f"{_HEAD}{line}\n{_END}", fix)
-
+from lossdsl.source.codes.record import ErrorCode, in_body
 
 CODES: tuple[ErrorCode, ...] = (
     ErrorCode(
@@ -21,7 +12,7 @@ CODES: tuple[ErrorCode, ...] = (
         "loss a\n" + "# a comment of forty characters, repeated\n" * 1600 + "input x[N]\nreturn x\n",
         "Split it into losses that call each other.",
     ),
-    _body(
+    in_body(
         "E0102",
         "an expression is nested too deeply",
         "z = " + "(" * 101 + "x" + ")" * 101,
@@ -29,7 +20,7 @@ CODES: tuple[ErrorCode, ...] = (
         "bounded time and memory. A sum of more than 100 terms is that deep too.",
         "Give a part of the expression a name of its own.",
     ),
-    _body(
+    in_body(
         "E0103",
         "a character that is not of the language",
         "z = 2 × x²",
@@ -37,7 +28,7 @@ CODES: tuple[ErrorCode, ...] = (
         "that only look like them come with text copied from a paper or a web page.",
         "Type the plain character: `*` for ×, `-` for a dash, `<=` for ≤, `^2` for ².",
     ),
-    _body(
+    in_body(
         "E0104",
         "brackets do not match",
         "z = exp((x + 1)",
@@ -51,28 +42,28 @@ CODES: tuple[ErrorCode, ...] = (
         'loss a\ncite "Somebody, 2020\ninput x[N]\nreturn x\n',
         "Close the quotes.",
     ),
-    _body(
+    in_body(
         "E0106",
         "`**` is not an operator",
         "z = x**2",
         "A power is written as in mathematics, with one sign.",
         "Write `x^2`.",
     ),
-    _body(
+    in_body(
         "E0107",
         "`=` and `==` are mixed up",
         "z = if y = 1 then x else 0",
         "One `=` gives a name its value; `==` compares two values.",
         "Write `==` in an expression, and one `=` behind the name that is assigned.",
     ),
-    _body(
+    in_body(
         "E0108",
         "a name starts with the wrong case",
         "P = softmax(x)",
         "The first letter tells axes from values: capitals are axes (N, C, K'), small letters are everything else.",
         "Change the first letter.",
     ),
-    _body(
+    in_body(
         "E0109",
         "a name that is assigned has a prime",
         "x' = x + 1",
@@ -87,14 +78,14 @@ CODES: tuple[ErrorCode, ...] = (
         "loss my-loss\ninput x[N]\nreturn x\n",
         "Write `_` for a hyphen, and leave out a leading `_`.",
     ),
-    _body(
+    in_body(
         "E0111",
         "an axis is given as `dim=`",
         "z = softmax(x, dim=1)",
         "Axes have names, not numbers, so nothing depends on the order in which a tensor happens to hold them.",
         "Name the axis in brackets: `softmax[C](x)`.",
     ),
-    _body(
+    in_body(
         "E0112",
         "a word of Python",
         "import torch",
@@ -124,21 +115,21 @@ CODES: tuple[ErrorCode, ...] = (
         "input x[N]\nreturn x\n",
         "Begin the file with `loss` and a name.",
     ),
-    _body(
+    in_body(
         "E0116",
         "an unknown statement",
         "parm t = 1",
         "A line starts with a word of the language (input, param, axis, return, …) or with a name and `=`.",
         "Check the spelling of the first word.",
     ),
-    _body(
+    in_body(
         "E0117",
         "a word of the language used as a name",
         "where = x > 0",
         "`if then else and or not where weighted in` hold expressions together and can't name a value.",
         "Choose another name.",
     ),
-    _body(
+    in_body(
         "E0118",
         "a number that can't be read",
         "z = .5 * x",
@@ -146,14 +137,14 @@ CODES: tuple[ErrorCode, ...] = (
         "float64 can hold.",
         "Write it out: `0.5`, `1000000`, `1e-6`.",
     ),
-    _body(
+    in_body(
         "E0119",
         "comparisons in a chain",
         "z = if 0 < x < 1 then x else 0",
         "A comparison gives a boolean; comparing that with a number is never what is meant.",
         "Join two comparisons with `and`.",
     ),
-    _body(
+    in_body(
         "E0120",
         "a construct with the wrong parts",
         "z = x |> relu",
@@ -161,7 +152,7 @@ CODES: tuple[ErrorCode, ...] = (
         "stands at most `learnable`.",
         "Follow the form that the message shows.",
     ),
-    _body(
+    in_body(
         "E0121",
         "an `if` out of shape",
         "z = x if x > 0 else 0",
@@ -169,7 +160,7 @@ CODES: tuple[ErrorCode, ...] = (
         "where it is an operand.",
         "Write `if … then … else …`.",
     ),
-    _body(
+    in_body(
         "E0122",
         "brackets that hold no index",
         "z = x[:, 0]",
@@ -177,7 +168,7 @@ CODES: tuple[ErrorCode, ...] = (
         "its place (`x[C -> 0]`). Axes that are not named stay as they are.",
         "Name the axis: `x[C -> 0]`.",
     ),
-    _body(
+    in_body(
         "E0123",
         "an unknown kind",
         "input mask[N]: boolean",
@@ -185,123 +176,32 @@ CODES: tuple[ErrorCode, ...] = (
         "uniform or normal.",
         "Use one of these.",
     ),
-    _body(
+    in_body(
         "E0124",
         "something is called that is no function",
         "z = (x + 1)(x - 1)",
         "Only a name can be called; two values side by side are no product.",
         "Put `*` between factors.",
     ),
-    _body(
+    in_body(
         "E0125",
         "the brackets of a call hold something else than axes",
         "z = softmax[1](x)",
         "Between a function's name and its arguments stand the names of axes.",
         "Write the axis: `softmax[C](x)`.",
     ),
-    _body(
+    in_body(
         "E0126",
         "a statement ends too early",
         "z = x +",
         "Something must follow an operator, a comma or the first word of a statement.",
         "Complete the line.",
     ),
-    _body(
+    in_body(
         "E0127",
         "something that can't stand here",
         "z = exp(x,, y)",
         "The statement could be read up to this place and not beyond it.",
         "Compare with the reference of the statement: `grammar/REFERENCE.md`.",
-    ),
-    _body(
-        "E0128",
-        "an operator spelled as in another language",
-        "z = if x > 0 && x < 1 then x else 0",
-        "Booleans are joined by the words `and`, `or`, `not`; comparisons are == != < <= > >=.",
-        "Write the word, or the comparison.",
-    ),
-    _body(
-        "E0129",
-        "a method or an attribute",
-        "z = x.mean()",
-        "Values are numbers at each index of their axes; functions stand in front of them.",
-        "Write `mean[C](x)`.",
-    ),
-    _body(
-        "E0130",
-        "an operator that does not exist",
-        "z = x // 2",
-        "The operators are + - * / ^; everything else is a function with a name. A name gets one value, once.",
-        "Write `floor(a / b)`, `mod(a, b)`, `dot[D](a, b)`, or assign to a new name.",
-    ),
-    _body(
-        "E0131",
-        "two statements on a line",
-        "z = x; u = z",
-        "A statement ends with its line.",
-        "Put the second one on the next line.",
-    ),
-    _body(
-        "E0132",
-        "a value that goes nowhere",
-        "exp(x)",
-        "A line gives a name its value or returns it; nothing else happens in a file.",
-        "Write `name = …` or `return …`.",
-    ),
-    _body(
-        "E0133",
-        "an operator is missing",
-        "z = 2 x",
-        "A product needs its `*`: side by side, two values could as well be a call or a misspelled name.",
-        "Put the operator or the comma between them.",
-    ),
-    _body(
-        "E0134",
-        "`where` outside a reduction",
-        "z = x where x > 0",
-        "`where` and `weighted` say over which entries, and with which weights, a reduction runs.",
-        "Write it inside the brackets of one, `mean[N](e where m)`, or choose with `if m then e else 0`.",
-    ),
-    _body(
-        "E0135",
-        "a text in an expression",
-        "z = norm[C](x, kind='l2')",
-        "There are no strings: modes are plain names, and functions are called by theirs.",
-        "Take the quotes off.",
-    ),
-    ErrorCode(
-        "E0136",
-        "round brackets where axes or inputs are declared",
-        "Square brackets hold axes. The inputs of a file are declared one by one, not as arguments of its head.",
-        "loss a\ninput x(N, C)\nreturn sum[C](x)\n",
-        "Write `input x[N, C]`.",
-    ),
-    _body(
-        "E0137",
-        "a declaration in the wrong order",
-        "param t = 1: int",
-        "A declaration reads: name and axes, kind, default, interval.",
-        "Write `param t: int = 1 in [0, 9]`.",
-    ),
-    _body(
-        "E0138",
-        "the left side of an assignment is more than a name",
-        "z[N, C] = exp(x)",
-        "Only a name is assigned; its axes and kind follow from the expression. A function starts with `def`.",
-        "Write `z = …`, or `def f(x) = …`.",
-    ),
-    _body(
-        "E0139",
-        "a param without a default",
-        "param t in [0, 1]",
-        "A loss can be built from its name alone, so every param has a value to start from.",
-        "Write `param t = 1 in [0, 1]`.",
-    ),
-    ErrorCode(
-        "E0140",
-        "a hundred errors",
-        "So many errors have one cause: the file is no .loss file, or a bracket or quote swallowed half of it.",
-        "loss a\n" + "nothing\n" * 101 + "return 1\n",
-        "Mend the first errors and look again.",
     ),
 )
