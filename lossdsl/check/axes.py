@@ -32,6 +32,8 @@ def resolve(cx: Context, scope: Scope, name: str, span: Span) -> tuple[str, ...]
     near = closest(base, known) if len(cx.diagnostics) < 40 else None
     values = [v for v in scope.values if v.casefold() == base.casefold()]
     fix = f"did you mean `{near}{name[len(base) :]}`?" if near else ""
+    if base == "PI":
+        fix = "write `pi`"
     if not fix and values:
         fix = f"values start with a small letter: `{values[0]}`"
     if not fix:

@@ -63,7 +63,7 @@ def reduction(cx: Context, scope: Scope, expr: ast.Call) -> Term:
     if not check_names(cx, scope, expr, form):
         return POISON
     if len(expr.args) != 1:
-        fix = f"write `{form}`"
+        fix = f"write `{_with_axis(cx, scope, expr) or form}`"
         message = f"the reduction `{name}` takes one argument, not {len(expr.args)}"
         return cx.error(scope, "E0404", message, expr.span, "", fix)
     argument = expr.args[0]
@@ -85,6 +85,18 @@ def reduction(cx: Context, scope: Scope, expr: ast.Call) -> Term:
     return reduce_over(cx, scope, name, axes, body, mask, scope.at(expr.span))
 
 
+def _with_axis(cx: Context, scope: Scope, expr: ast.Call) -> str:
+    """A call that says its axis like an argument, `sum(x, D)` or torch's `softmax(x, -1)`, as it is written here."""
+    if len(expr.args) != 2 or expr.axes or scope.site is not None:
+        return ""
+    value, axis = expr.args[0].value, expr.args[1].value
+    name = axis.name if isinstance(axis, ast.AxisRef) else ""
+    if not name:
+        left = [a for a in cx.expr(cx, scope, value).type.axes if a not in scope.batch]
+        name = cx.shown.get(left[0], left[0]) if len(left) == 1 else ""
+    return f"{expr.function}[{name}]({cx.text(scope, value.span, '…').strip('`')})" if name else ""
+
+
 def reduce_over(
     cx: Context, scope: Scope, name: str, axes: tuple[str, ...], body: Term, mask: Term | None, span: Span
 ) -> Term:
@@ -99,7 +111,8 @@ def keeping(cx: Context, scope: Scope, expr: ast.Call) -> Term:
         return POISON
     if len(expr.args) != 1:
         message = f"`{name}` takes one argument, not {len(expr.args)}"
-        return cx.error(scope, "E0404", message, expr.span, "", f"write `{name}[C](x)`")
+        fix = f"write `{_with_axis(cx, scope, expr) or f'{name}[C](x)'}`"
+        return cx.error(scope, "E0404", message, expr.span, "", fix)
     argument = expr.args[0]
     if argument.weighted is not None:
         return cx.error(scope, "E0308", "`weighted` stands in `mean` and `sum` only", argument.weighted.span, "")

@@ -119,6 +119,8 @@ VALUES: dict[str, str] = {
     "F": "functions stand alone: `softmax(x)`",
     "self": "inputs and params are called by their own names",
     "None": "an option that is off is a param with a neutral value",
+    "e": "write `exp(x)` for a power of e",
+    "π": "write `pi`",
     "nan": "an entry that isn't there is masked: `sum[C](x where ok)`",
     "infinity": "write `inf`",
     "eps": "declare it: `param eps = 1e-8` (the compiler looks after rounding: it is seldom needed)",

@@ -58,7 +58,9 @@ def _never(masked: str, start: int, axis: str) -> list[Diagnostic]:
             if words.get("f") in FUNCTIONS:  # what the language has instead of torch's
                 fix = FUNCTIONS[words["f"]]
             found.append(Diagnostic(habit.code, habit.message.format(**words), (label,), fix))
-    found += islice((odd_character(c, start + i) for i, c in enumerate(masked) if is_odd(c)), _SHOWN)
+    said = {i for span in taken for i in range(span.start, span.end)}
+    odd = (start + i for i, c in enumerate(masked) if is_odd(c))
+    found += islice((odd_character(masked[i - start], i) for i in odd if i not in said), _SHOWN)
     return sorted(found, key=lambda d: d.labels[0].span.start)[:_SHOWN]
 
 

@@ -40,7 +40,7 @@ _RULES = {"loss": "loss_head", "map": "map_head", "def": "def_", "return": "retu
 def rule_of(source: Source, line: Line) -> str | Diagnostic:
     """The grammar's rule for a line, by its first word."""
     text = source.text[line.span.start : line.span.end]
-    if text.startswith('"'):
+    if text.startswith(('"', "'")):
         return "docstring"
     word = line.word
     assigns = _ASSIGNS.match(text)
