@@ -99,11 +99,14 @@ def read(source: Source) -> Reading:
     problems = list(scanned.problems)
     statements: list[ParsedStatement] = []
     broken = [Broken("", span) for span in scanned.refused]
+    block = 0  # the column of a def that is written as in Python
     for line in scanned.lines:
         if len(problems) >= MOST:
             label = Label(Span(line.span.start, line.span.start + max(len(line.word), 1)), "not looked at from here on")
             problems = [*in_order(problems), Diagnostic("E0140", f"there are {MOST} errors", (label,))]
             return Reading(None, (), tuple(problems))
+        column = source.position(line.span.start)[1]
+        block = block if column > block else 0
         rule = rule_of(source, line)
         if isinstance(rule, Diagnostic):
             problems.append(rule)
@@ -114,6 +117,11 @@ def read(source: Source) -> Reading:
         if found or node is None:
             problems.extend(found)
             broken.append(Broken(rule, line.span, node is not None))
+            if not block and rule == "def_" and any(d.code == "E0112" for d in found):
+                block = column
+        if block and column > block:  # in the body of a def of Python, whose place in the file is no other mistake
+            broken.append(Broken("def_", line.span))
+            continue
         statements.append(ParsedStatement(rule, line, node))
     check_order([(s.rule, s.line) for s in statements], problems)
     if not statements and not problems:
