@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from textwrap import wrap
 from typing import Any
 
-from lossdsl.backends.manager import BackendError, choose
+from lossdsl.backends.manager import BackendError
 from lossdsl.check.typed import CheckedLoss
 from lossdsl.check.types import base_axis
 from lossdsl.derive.formula import formulas, plain
 from lossdsl.ir.builder import bound_axes
 from lossdsl.ir.graph import Graph, reachable
-from lossdsl.pipeline import Middle, build, middle, where_from
+from lossdsl.pipeline import Middle, build, chosen, middle, where_from
 from lossdsl.plan.cost import count
 from lossdsl.plan.tiles.text import memory_in_words, schedule_in_words
 from lossdsl.plan.tiles.tiling import Untiled
@@ -39,7 +39,7 @@ def loss_record(
     made = middle(source, registry, heads)
     backend: dict[str, str | None]
     try:
-        choice = choose(registry.backends, device=device)
+        choice = chosen(made, registry, device)
         backend = {"name": choice.spec.name, "reason": choice.reason}
     except BackendError as error:
         backend = {"name": None, "reason": str(error)}

@@ -180,11 +180,8 @@ def build(
     Raises DiagnosticError for a wrong file, BackendError for a backend that can't be used.
     """
     made = middle(source, registry, modes, precise)
-    ways: list[tuple[Tiling, TileKernels]] = []
     with _bounded(made):
-        for word, way in (("tile", made.tiling), ("across", made.across)):
-            if isinstance(way, Tiling):
-                ways.append((way, tile_kernels(made.checked.name, way, registry, precise, word)))
+        ways = _ways(made, registry, precise)
         choice, kernels, emitted, count = _emit(made, registry, backend, device, [k.all for _, k in ways])
         del ways[count:]
     tiles = tuple(Tiles(*way, fused=choice.spec.one_visit) for way in ways)
@@ -289,6 +286,22 @@ def head_equation(heads: tuple[Head, ...]) -> str:
     """What a head says before the file does."""
     lines = [f"{h.logits} = dot[{h.feature}]({h.hidden}, {h.weight}) + {h.bias}\n" for h in heads]
     return "".join(lines)
+
+
+def chosen(made: Middle, registry: Registry, device: str = "cpu") -> Choice:
+    """The backend that "auto" takes for a loss, and why: what stands before it and can't be used, or can't print it."""
+    with _bounded(made):
+        return _emit(made, registry, "auto", device, [k.all for _, k in _ways(made, registry, False)])[0]
+
+
+def _ways(made: Middle, registry: Registry, precise: bool) -> list[tuple[Tiling, TileKernels]]:
+    """The ways to take tiles of a loss's matrices, with their kernels."""
+    named = (("tile", made.tiling), ("across", made.across))
+    return [
+        (way, tile_kernels(made.checked.name, way, registry, precise, word))
+        for word, way in named
+        if isinstance(way, Tiling)
+    ]
 
 
 def _emit(

@@ -14,6 +14,7 @@ import pytest
 import torch
 from cpu_harness import arguments, compiled, error, interpreted
 
+import lossdsl
 from lossdsl.backends.api import Island, KernelProgram, Loop, NotSupportedError, Stmt
 from lossdsl.check.typed import CheckedLoss
 from lossdsl.pipeline import middle, module_kernels
@@ -147,6 +148,12 @@ def test_what_has_no_words_is_said() -> None:
                 said.append(str(error))
     assert "the island 'contract'" in said
     assert all(s.startswith(("the island", "the reduction", "the primitive", "a pick")) for s in said)
+
+
+def test_explain_says_why_another_backend_is_taken() -> None:
+    text = lossdsl.load("sparsemax_loss").explain()
+    assert "Backend: torch (cpu can't print the island 'root'; " in text
+    assert "Backend: cpu (" in lossdsl.load("focal").explain()
 
 
 def test_registry_has_the_backend(registry: Registry) -> None:
