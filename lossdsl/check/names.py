@@ -77,6 +77,10 @@ def unknown_value(cx: Context, scope: Scope, expr: ast.Name) -> Term:
     if name in VALUES:
         message = f"`{name}` is no value of the language"
         return cx.error(scope, "E0208", message, expr.span, "not a value here", VALUES[name])
+    for param in cx.params.values():
+        if param.modes and name in param.modes:
+            message = f"`{name}` is a mode of `{param.name}`, not a value"
+            return cx.error(scope, "E0210", message, expr.span, "used as a value", f"call it: `{param.name}(x)`")
     near = guess(cx, name, [*scope.values, *scope.later])
     if near is None and name in functions_known(cx, scope):
         message = f"`{name}` is a function, not a value"
