@@ -194,7 +194,7 @@ class Run:
         """Run a kernel on every tile, and put together or merge what it gives."""
         names = {t.name for t in step.takes}
         used = [m for m in self.matrices if m.spec.name in names]
-        rows = self.sizing.rows(self.sizes, self.memory, self.dtype.itemsize)
+        rows = self.sizing.rows(self.sizes, self.memory, self.dtype.itemsize, step)
         rows = max(1, min(rows, self.count))
         rooms = {m.spec.name: self._room(rows * m.columns) for m in used}
         others: dict[str, Tensor] = {}  # memory of cotangents apart from tiles'

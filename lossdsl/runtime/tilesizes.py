@@ -9,7 +9,7 @@ from math import prod
 from torch import Tensor
 
 from lossdsl.runtime.signature import KernelFunction, Signature
-from lossdsl.runtime.tilespec import TilingSpec
+from lossdsl.runtime.tilespec import StepSpec, TilingSpec
 
 ALIGNED = 16
 ENOUGH = 384  # rows for which adding to a factor's cotangent costs little beside them
@@ -39,14 +39,14 @@ class Sizes:
     def _arrays(self) -> int:
         """How many arrays of a tile's size a sweep holds: it, others, and its cotangent
         unless a kernel writes that over it."""
-        apart = False
-        for variant in self.spec.variants:
-            for step in variant.steps:
-                over = getattr(self.functions[step.kernel], "over", {})
-                gives = [g.how for g in step.gives]
-                apart = apart or any(
-                    how == "matrix" and i not in over for i, how in enumerate(gives)
-                )
+        steps = [step for variant in self.spec.variants for step in variant.steps]
+        return max(self.arrays_of(step) for step in steps)
+
+    def arrays_of(self, step: StepSpec) -> int:
+        """The same of one sweep."""
+        over = getattr(self.functions[step.kernel], "over", {})
+        gives = enumerate(g.how for g in step.gives)
+        apart = any(how == "matrix" and i not in over for i, how in gives)
         return 1 + apart + self.spec.temporaries
 
     def extents(
@@ -77,8 +77,14 @@ class Sizes:
         """Bytes for a tile of one row."""
         return max(1, self.per_row(sizes) * itemsize * self.arrays)
 
-    def rows(self, sizes: Mapping[str, int], memory: int, itemsize: int) -> int:
-        """How many rows a tile has under a cap on what it takes.
+    def rows(
+        self,
+        sizes: Mapping[str, int],
+        memory: int,
+        itemsize: int,
+        step: StepSpec | None = None,
+    ) -> int:
+        """How many rows a tile (of a sweep) has under a cap on what it takes.
 
         ValueError if one row is too much.
         """
@@ -88,6 +94,8 @@ class Sizes:
                 f"{self.signature.name}: memory = {memory} bytes is too little for one "
                 f"row of the matrix: the least that works is {row}"
             )
+        if step is not None:
+            row = row // self.arrays * self.arrays_of(step)
         count = memory // row
         if count > ALIGNED:  # whole blocks of a matrix product, with room for its own
             count = count * 15 // 16 // ALIGNED * ALIGNED

@@ -82,6 +82,14 @@ class Tiling:
             for name, v in self.variants.items()
         }
         most = set().union(*own.values())
+        for i, m in enumerate(self.spec.matrices):
+            sides = [x for x in (m.left, m.right, m.bias) if x is not None]
+            mine = {name for x in sides for name in (*x.inputs, *x.params)}
+            found = next(
+                (v for v in self.variants.values() if v.name == f"matrix{i}"), None
+            )
+            if found is not None and wanted <= mine:
+                return found
         for name in ("matrix", "inputs", "params"):
             if name in own and wanted & most <= own[name]:
                 return self.variants[name]

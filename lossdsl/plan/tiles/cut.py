@@ -145,7 +145,7 @@ def cut_head(plain: Graph, heads: Mapping[str, Sequence[Leaf]], registry: Regist
     for number, (name, (hidden, weight, bias)) in enumerate(heads.items()):
         logits = next(leaf for leaf in plain.leaves if leaf.name == name)
         at = next(n for n, x in enumerate(plain.nodes) if x.op == "leaf" and x.attrs[0] == name)
-        z = replace(logits, name=f"@z{number}", differentiable=True)
+        z = replace(logits, name=f"@z{number}")
         instead[at] = b.leaf(z)
         left, right, third = (made.leaf(leaf) for leaf in (hidden, weight, bias))
         rows, columns = hidden.axes[:-1], weight.axes[:-1]

@@ -59,7 +59,8 @@ def _derived(head: Graph, registry: Registry) -> Graph:
         seed = b.leaf(Leaf(f"@{name}", head.batch, type_, "seed", True))
         seeds[n] = total(b, [seeds[n], seed]) if n in seeds else seed
     leaves = {name: b.leaf(leaf) for name, leaf in tuple(b.leaves.items()) if leaf.differentiable and name[:1] != "@"}
-    leaves |= {name: b.leaf(leaf) for name, leaf in tuple(b.leaves.items()) if name.startswith("@z")}
+    matrices = ((name, leaf) for name, leaf in tuple(b.leaves.items()) if leaf.differentiable and name[:2] == "@z")
+    leaves |= {name: b.leaf(leaf) for name, leaf in matrices}
     found = reverse(b, seeds, list(leaves.values()))
     for name, n in leaves.items():
         if n in found and b.value(found[n]) != 0:

@@ -84,7 +84,9 @@ def _kernel(loss: str, name: str, step: Step, registry: Registry, precise: bool)
     expanded, hints = expand(graph, registry, precise)
     expanded = replace(expanded, leaves=graph.leaves)
     named = buffer_names(leaf.name for leaf in graph.leaves)
-    outs = buffer_names((f"out_{i}" for i in range(len(step.gives))), named.values())
+    # a matrix's cotangent has its name, which says over which of several matrices it may be written
+    results = [g.name if g.how == "matrix" else f"out_{i}" for i, g in enumerate(step.gives)]
+    outs = buffer_names(results, named.values())
     inputs = {
         leaf.name: Buffer(
             named[leaf.name], leaf.axes, dtype_of(leaf.type.kind), "param" if leaf.role == "param" else "in"
@@ -97,7 +99,7 @@ def _kernel(loss: str, name: str, step: Step, registry: Registry, precise: bool)
         kind = expanded.nodes[node].type.kind
         dtype = "real" if give.how in ("matrix",) or "grad" in give.name else dtype_of(kind)
         dtype = "real" if give.name.startswith("out.") else dtype
-        outputs.append(Output(Buffer(outs[f"out_{i}"], give.axes, dtype, "out"), node))
+        outputs.append(Output(Buffer(outs[results[i]], give.axes, dtype, "out"), node))
     body, scratch, _ = schedule(expanded, outputs, inputs, registry, hints)
     buffers = (*inputs.values(), *(o.buffer for o in outputs), *scratch)
     program = KernelProgram(f"{loss}.{name}", expanded.axes, buffers, body)

@@ -82,6 +82,8 @@ def _variants(made: Function, axis: str, columns: frozenset[str], registry: Regi
     inputs = [n for n in names if n.startswith("grad.") and n not in matrix and leaves[n[5:]].role == "input"]
     params = [n for n in names if n.startswith("grad.") and n not in (*matrix, *inputs)]
     asked = {"value": rows, "matrix": [*rows, *matrix]}
+    if len(matrix) > 1:  # two heads, of which often one has a gradient
+        asked |= {f"matrix{i}": [*rows, name] for i, name in enumerate(matrix)}
     if inputs:
         asked["inputs"] = [*asked["matrix"], *inputs]
     if params:
