@@ -46,7 +46,7 @@ def roomy(function: Any) -> bool:
     return "into" in (getattr(function, "__kwdefaults__", None) or {})
 
 
-def chosen(x: Tensor, dim: int, entries: Entries) -> Tensor:
+def entries_of(x: Tensor, dim: int, entries: Entries) -> Tensor:
     """Some entries along a dimension: a view where they lie together."""
     if isinstance(entries, Tensor):
         return x.index_select(dim, entries)
@@ -94,20 +94,20 @@ class _Factor:
             if t.name in self.lists:
                 x = x.index_select(t.dim, self.listed(t.name, entries))
             elif t.dim >= 0 and entries is not None:
-                x = chosen(x, t.dim, entries)
+                x = entries_of(x, t.dim, entries)
             found.append(x)
         return found
 
     def listed(self, name: str, entries: Entries | None) -> Tensor:
         """At which entries an input is read through its list."""
         numbers = self.source.values[self.lists[name]]
-        return numbers if entries is None else chosen(numbers, 0, entries)
+        return numbers if entries is None else entries_of(numbers, 0, entries)
 
     def value(self, entries: Entries | None) -> Tensor:
         """The side's value, or some of its entries along its first axis."""
         if self.side.forward is None:
             x = self.source.values[self.side.value]
-            return x if entries is None else chosen(x, self.dim, entries)
+            return x if entries is None else entries_of(x, self.dim, entries)
         step = self.side.forward
         (made,) = self.source.call(step, self.takes(step, entries))
         return made
@@ -154,7 +154,7 @@ class _Factor:
                 fits = fits and i in over and names[over[i]] == self.side.cotangent
             room = None
             if fits and isinstance(entries, tuple):
-                room = chosen(self.home(name), give.dim, entries)
+                room = entries_of(self.home(name), give.dim, entries)
             rooms.append(room)
         return rooms
 
@@ -166,7 +166,7 @@ class _Factor:
         elif isinstance(entries, Tensor):
             self.home(name).index_copy_(dim, entries, x)
         else:
-            chosen(self.home(name), dim, entries).copy_(x)
+            entries_of(self.home(name), dim, entries).copy_(x)
 
 
 class Columns(_Factor):
@@ -228,7 +228,7 @@ class Columns(_Factor):
                 self.grads[name] = value
                 self.shared.add(name)
         for start, stop in self.blocks():
-            self.back_from(chosen(value, self.dim, (start, stop)), (start, stop))
+            self.back_from(entries_of(value, self.dim, (start, stop)), (start, stop))
         return list(self.grads.items())
 
 
@@ -261,7 +261,7 @@ class Rows(_Factor):
         if there is None:
             self.last = self.flat(self.value(entries))
         else:
-            self.last = chosen(there.entries, 0, self._inner(entries))
+            self.last = entries_of(there.entries, 0, self._inner(entries))
         return self.last
 
     def _inner(self, entries: Entries) -> Entries:
@@ -275,7 +275,7 @@ class Rows(_Factor):
         """Memory for the cotangent of some rows, as (entries, features)."""
         if self._straight(entries):
             (name,) = self.side.inputs
-            return chosen(self.flat(self.home(name)), 0, self._inner(entries))
+            return entries_of(self.flat(self.home(name)), 0, self._inner(entries))
         count = len(self.last)
         if self.spare is None or len(self.spare) < count:
             self.spare = self.last.new_empty(self.last.shape)
@@ -298,7 +298,7 @@ class Rows(_Factor):
             if isinstance(inner, Tensor):
                 there.room().index_add_(0, inner, room)
             else:
-                chosen(there.room(), 0, inner).add_(room)
+                entries_of(there.room(), 0, inner).add_(room)
         elif not self._straight(entries):
             self.back_from(self.restored(room), entries)
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from lossdsl.runtime.binding import compute_dtype
 from lossdsl.runtime.call import Call
-from lossdsl.runtime.factors import Entries, Source, chosen, roomy
+from lossdsl.runtime.factors import Entries, Source, entries_of, roomy
 from lossdsl.runtime.matrices import Matrix
 from lossdsl.runtime.tilesizes import Sizes
 from lossdsl.runtime.tilespec import GiveSpec, StepSpec, TilingSpec, VariantSpec
@@ -278,7 +278,7 @@ class Run:
             shape = list(out.shape)
             shape[give.dim] = self.count
             merged[give.name] = out.new_empty(shape)
-        chosen(merged[give.name], give.dim, (start, stop)).copy_(out)
+        entries_of(merged[give.name], give.dim, (start, stop)).copy_(out)
 
 
 def merge(merged: dict[str, Tensor], give: GiveSpec, out: Tensor) -> None:

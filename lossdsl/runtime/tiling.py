@@ -18,7 +18,9 @@ from lossdsl.runtime.tilerun import Run
 from lossdsl.runtime.tilesizes import Sizes
 from lossdsl.runtime.tilespec import TilingSpec, VariantSpec
 
-SMALL = 4096  # entries of a matrix up to which the kernels of the whole are quicker
+FEW_ENTRIES = (
+    4096  # entries of a matrix up to which the kernels of the whole are quicker
+)
 
 
 class Tiling:
@@ -48,7 +50,7 @@ class Tiling:
         """Whether tiles are worth it: not for a matrix of a few pages of memory."""
         sizes = self.sizes.extents(operands, call.sizes)
         entries = sizes[self.spec.axis] * self.sizes.per_row(sizes)
-        return entries > SMALL or 8 * entries * self.sizes.arrays > call.memory
+        return entries > FEW_ENTRIES or 8 * entries * self.sizes.arrays > call.memory
 
     def cheapest(self, call: Call, operands: Sequence[Tensor]) -> Tiling:
         """Of the ways to take tiles, the one for these operands."""
