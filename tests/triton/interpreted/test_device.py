@@ -134,6 +134,33 @@ def test_atan(dtype: torch.dtype) -> None:
     np.testing.assert_allclose(ends, [np.pi / 2, -np.pi / 2, np.nan], rtol=1e-7)
 
 
+@triton.jit
+def ordered(x, present, y, n, DOWN: tl.constexpr, B: tl.constexpr):
+    i = tl.arange(0, B)[None, :]
+    there = i < n
+    key = tl.load(x + i, mask=there, other=0.0)
+    keep = tl.load(present + i, mask=there, other=0) != 0
+    tl.store(y + i, device.order_(key, keep, there, DOWN), mask=there)
+
+
+@pytest.mark.parametrize("down", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_order(dtype: torch.dtype, down: bool) -> None:
+    """As torch sorts stably, what is absent behind: ties, signed zeros, infinities and a NaN among the keys."""
+    torch.manual_seed(3)
+    x = torch.randn(21, dtype=dtype)
+    x[[3, 9, 11]] = x[0].clone()
+    x[4], x[5], x[6], x[7], x[8] = 0.0, -0.0, float("inf"), -float("inf"), float("nan")
+    x[12] = x[13] * (1 + 3 * torch.finfo(dtype).eps)  # differs in the last places alone
+    present = torch.ones(21, dtype=torch.int32)
+    present[[1, 8, 11]] = 0
+    found = torch.empty(21, dtype=torch.int64)
+    ordered[(1,)](x, present, found, 21, DOWN=down, B=32)
+    wanted = x.argsort(descending=down, stable=True)
+    wanted = torch.cat([wanted[present[wanted] == 1], wanted[present[wanted] == 0]])
+    assert found.tolist() == wanted.tolist()
+
+
 def test_pow() -> None:
     x = torch.rand(20_000) * 3
     y = torch.randn(20_000) * 10

@@ -46,14 +46,26 @@ def scale(wanted: dict[str, Any]) -> float:
     return max(float(np.abs(np.where(np.isfinite(w), w, 0)).max(initial=0.0)) for w in wanted.values())
 
 
+# A root, sums so far with a scatter, an order with picks: rows that have to be on chip as a whole.
+WHOLE = ("std/entmax15_loss", "std/emd2", "segmentation/lovasz_hinge")
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_rows_as_a_whole(name: str) -> None:
+    check(name, "rows", 9)
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", drawn())
 def test_float64(name: str, shape: str) -> None:
-    programs = fused(name)
-    for p in programs:
+    check(name, shape, 129)
+
+
+def check(name: str, shape: str, classes: int) -> None:
+    for p in fused(name):
         if not FULL and "_" in p.name.rpartition(".")[2] and name not in ALWAYS:
             continue  # gradients by params or by some inputs: the same statements once more
-        given = tensors(planned(name)[0].checked, p, 3, 129)
+        given = tensors(planned(name)[0].checked, p, 3, classes)
         wanted, most = exact(p, given), scale(exact(p, given))
         for b, x in called(name, p, given, **SHAPES[shape]).items():
             largest = np.abs(np.asarray(wanted[b], dtype=float)).max(initial=0.0)
