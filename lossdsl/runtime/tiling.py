@@ -42,6 +42,10 @@ class Tiling:
         self.sizes = Sizes(signature, spec, functions)
         self.operands, self.inputs = self.sizes.operands, self.sizes.inputs
         self.variants = {v.name: v for v in spec.variants}
+        self.hung = [  # the operands that each matrix hangs on
+            {n for x in (m.left, m.right, m.bias) if x for n in (*x.inputs, *x.params)}
+            for m in spec.matrices
+        ]
         sides = [x for m in spec.matrices for x in (m.left, m.right)]
         lists = dict.fromkeys(x for side in sides for x in side.lists)
         self.lists = [(name, self.operands.index(name)) for name in lists]
@@ -84,14 +88,11 @@ class Tiling:
             for name, v in self.variants.items()
         }
         most = set().union(*own.values())
-        for i, m in enumerate(self.spec.matrices):
-            sides = [x for x in (m.left, m.right, m.bias) if x is not None]
-            mine = {name for x in sides for name in (*x.inputs, *x.params)}
-            found = next(
-                (v for v in self.variants.values() if v.name == f"matrix{i}"), None
-            )
-            if found is not None and wanted <= mine:
-                return found
+        felt = [i for i, names in enumerate(self.hung) if wanted & names]
+        if len(felt) == 1 and wanted <= self.hung[felt[0]] - most:
+            alone = self.variants.get(f"matrix{felt[0]}")
+            if alone is not None:
+                return alone
         for name in ("matrix", "inputs", "params"):
             if name in own and wanted & most <= own[name]:
                 return self.variants[name]
