@@ -39,6 +39,7 @@ class Table:
     inputs: tuple[Input, ...]
     params: tuple[Param, ...]
     axes: tuple[tuple[str, int], ...]  # axes whose size is a number of the file, settable like a param
+    modes: tuple[tuple[str, str], ...]  # with what was chosen
     ignores: bool
 
     @property
@@ -57,8 +58,10 @@ def tabulate(checked: CheckedLoss, graph: Graph) -> Table:
         if a.size is not None and a.size.op == "const"
     )
     ignores = any(leaf.name == IGNORE for leaf in graph.leaves)
-    names = arguments([i.name for i in checked.inputs], [*(p.name for p in params), *(a for a, _ in axes)])
-    return Table(names, checked.inputs, params, axes, ignores)
+    modes = tuple((p.name, str(p.default)) for p in checked.params if p.modes)
+    own = [*(p.name for p in params), *(a for a, _ in axes), *(m for m, _ in modes)]
+    names = arguments([i.name for i in checked.inputs], own)
+    return Table(names, checked.inputs, params, axes, modes, ignores)
 
 
 def describe(
@@ -88,6 +91,8 @@ def describe(
         keywords.append(("counted", True))
     if missing:
         keywords.append(("second_missing", missing))
+    if table.modes:
+        keywords.append(("modes", tuple((table.names[m], chosen) for m, chosen in table.modes)))
     return Apply("Signature", keywords=tuple(keywords))
 
 

@@ -50,6 +50,8 @@ class Loss(nn.Module):
                 setattr(cls, spec.name, _constrained(spec))
             elif not (spec.learnable or spec.integer or spec.axes):
                 setattr(cls, spec.name, _number(spec.name))
+        for name, chosen in cls.compiled.signature.modes:
+            setattr(cls, name, _mode(name, chosen))
 
     def __init__(
         self,
@@ -306,6 +308,16 @@ def _number(name: str) -> property:
         return tensor.reshape(())
 
     return property(get)
+
+
+def _mode(name: str, chosen: str) -> property:
+    def put(self: Loss, value: Any) -> None:
+        raise AttributeError(
+            f"{name} is a mode of {self.compiled.signature.name}, fixed when the loss "
+            f"is built: build another, with {name}={value!r}"
+        )
+
+    return property(lambda self: chosen, put)
 
 
 # --- learnable params with an interval ------------------------------------------------

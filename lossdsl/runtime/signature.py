@@ -81,7 +81,7 @@ class Signature:
     that extra dimensions join, if any. `sizes` are axes that no input needs to bind: a
     number, a param, "size A" or arithmetic of them each. `counted`: the weight of a row
     is 1, or 0 where an index is the ignored one. `second_missing` says why there is no
-    second derivative.
+    second derivative. `modes` are those that were chosen, with their choices.
     """
 
     name: str
@@ -99,6 +99,7 @@ class Signature:
     sizes: tuple[tuple[str, Extent], ...] = ()
     counted: bool = False
     second_missing: str = ""
+    modes: tuple[tuple[str, str], ...] = ()
 
 
 KernelFunction = Callable[..., tuple[Any, ...]]

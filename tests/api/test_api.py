@@ -235,3 +235,11 @@ def test_two_vectors_over_one_axis_are_of_one_length():
     assert loss(x, a=[1, 1, 1], b=[0, 1, 2]) == 1 + 2 + 4
     with pytest.raises(ValueError, match="K = 3 from a, but the param b has 2"):
         loss(x, a=[1, 1, 1])
+
+
+def test_a_mode_is_read_and_not_set():
+    loss_fn = lossdsl.loss("ldr_kl", scores="normalised", backend="torch")
+    assert loss_fn.scores == "normalised"
+    assert lossdsl.loss("ldr_kl", backend="torch").scores == "raw"
+    with pytest.raises(AttributeError, match=r"scores is a mode of ldr_kl, .*: build another, with scores='raw'"):
+        loss_fn.scores = "raw"
