@@ -27,9 +27,14 @@ LOSSES = [path.stem for path in sampled(20)]
 
 
 def values(graph: Graph, checked: CheckedLoss) -> dict[str, np.ndarray]:
-    """Params near their defaults (many of which are special values); reals from 0 to 1, as logits and probabilities."""
+    """Params near their defaults (many of which are special values: at 0 a slope may be infinite, and its product with
+    0, which the Graph has as 0, is written as any other); reals from 0 to 1, as logits and probabilities."""
     generator = np.random.default_rng(7)
-    leaves = {p.name: np.asarray(p.default) * (1 if p.integer else 0.95) for p in checked.params if not p.modes}
+    leaves: dict[str, np.ndarray] = {}
+    for p in checked.params:
+        if not p.modes:
+            default = np.asarray(p.default)
+            leaves[p.name] = default if p.integer else np.where(default == 0, 0.05, default) * 0.95
     for leaf in graph.leaves:
         if leaf.name not in leaves:
             shape = [SIZES.get(axis.rstrip("'"), 3) for axis in leaf.axes]

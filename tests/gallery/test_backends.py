@@ -52,4 +52,5 @@ def test_the_words_mean_what_they_say() -> None:
         return found["triton"].how
 
     assert how("loss t\ninput z[N, C]\nreturn logsumexp(z)\n") == FUSED
-    assert how("loss t\ninput z[N, C]\nreturn logsumexp(z[descending[C -> K](z)])\n") == NO
+    assert how("loss t\ninput z[N, C]\nreturn logsumexp(z[descending[C -> K](z)])\n") == COMPOSED  # several launches
+    assert how("loss t\ninput a[N, D, D']\nreturn logdet[D, D'](a)\n") == NO
