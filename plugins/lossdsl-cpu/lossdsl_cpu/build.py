@@ -18,8 +18,11 @@ from lossdsl_cpu.cache import folder, publish
 
 ABI = 1  # of `run` and its packed arguments; part of every key
 # -fno-tree-pre: partial redundancies are removed by branches, and a loop that holds one isn't vectorised.
-OPTIMISE = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fno-tree-pre")
+OPTIMISE = ("-march=native", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fno-tree-pre")
 FLAGS = ("-std=gnu++17", *OPTIMISE, "-fopenmp", "-fPIC", "-shared", "-w")
+# How hard to try, by the longest text for it: g++ takes 2.7 s for 60 kB at -O3 and 28 s for 280 kB; 4.9 s for 240 kB
+# at -O1; 3.8 s for 790 kB, more than there is, at -O0. Kernels of a training step are within the second.
+EFFORTS = ((70_000, "-O3"), (240_000, "-O1"))
 # Never -ffast-math: linked into a library it sets flush-to-zero for the whole process.
 
 
@@ -69,9 +72,14 @@ def stamp(path: str) -> str:
     return f"{os.path.realpath(path)} {found.st_size} {found.st_mtime_ns}"
 
 
+def effort(text: str) -> str:
+    """The level of optimisation at which this text is compiled within 5 s."""
+    return next((level for longest, level in EFFORTS if len(text) <= longest), "-O0")
+
+
 def key(text: str, macros: Sequence[str]) -> str:
     """The name of what this text becomes here."""
-    parts = (str(ABI), text, " ".join(macros), " ".join(FLAGS), stamp(compiler()), processor())
+    parts = (str(ABI), text, " ".join(macros), " ".join([effort(text), *FLAGS]), stamp(compiler()), processor())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
@@ -85,7 +93,7 @@ def library(text: str, macros: Sequence[str], keep: Path | None = None) -> Path:
 
 
 def _compile(text: str, macros: tuple[str, ...], output: Path) -> None:
-    command = [compiler(), *FLAGS, *(f"-D{m}" for m in macros), "-x", "c++", "-", "-o", str(output)]
+    command = [compiler(), effort(text), *FLAGS, *(f"-D{m}" for m in macros), "-x", "c++", "-", "-o", str(output)]
     try:
         done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=300, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

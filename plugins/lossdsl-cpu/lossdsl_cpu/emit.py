@@ -11,6 +11,7 @@ from lossdsl.backends.api import (
     Buffer,
     Emitted,
     KernelProgram,
+    NotSupportedError,
     Plan,
     axis_sizes,
     free_axes,
@@ -24,6 +25,7 @@ from lossdsl_cpu.ranges import narrowed
 from lossdsl_cpu.source import source, tensors
 
 WIDTH = 88
+LARGEST = 220_000  # characters of a program that is still optimised (`build.EFFORTS`), less what stands before it
 TAKEN = ("torch", "kernel", "real", "into", "result", "on_cpu")  # names that functions use themselves
 RUNTIME = ("math_cpp", "special_cpp", "support_cpp", "cache", "build", "memory", "load")
 
@@ -43,6 +45,10 @@ def emit(plan: Plan, registry: Registry | None = None) -> Emitted:
     `registry` has the primitives of plugins, which are printed from their records.
     """
     records = {} if registry is None else registry.primitives
+    functions = [function(p, records) for p in plan.programs]
+    for p, text in zip(plan.programs, functions, strict=True):
+        if len(text) > LARGEST and not p.name.endswith(".second"):
+            raise NotSupportedError(f"{len(text) // 1000} kB of C++, which no compiler optimises in a few seconds")
     return Emitted(
         imports=(
             "from collections.abc import Sequence",
@@ -50,7 +56,7 @@ def emit(plan: Plan, registry: Registry | None = None) -> Emitted:
             "from lossdsl_cpu.load import Kernel, on_cpu, result",
             "from torch import Tensor",
         ),
-        functions="\n\n".join(function(p, records) for p in plan.programs),
+        functions="\n\n".join(functions),
         runtime=tuple(f"lossdsl_cpu.{name}" for name in RUNTIME),
     )
 

@@ -11,8 +11,12 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from lossdsl_cpu import build
 from lossdsl_cpu.emit import probe
+
+import lossdsl
+from lossdsl.backends.manager import BackendError
 
 TEXT = 'extern "C" long answer() { return NUMBER; }\n'
 CHILD = """
@@ -104,3 +108,29 @@ def test_a_machine_without_a_compiler(tmp_path: Path, asked: str | None) -> None
     assert f"backend 'cpu' can't be used here: {reason}" in shown
     assert f"Backend: torch (cpu can't be used: {reason}" in shown
     assert reason in said("-c", "from lossdsl.cli import main; main()", "doctor")
+
+
+def sum_of_softmaxes(terms: int) -> str:
+    parts = [f"sum[C](softmax(z * {1 + k / 7:.3f}) * log_softmax(z * {2 + k / 9:.3f}))" for k in range(terms)]
+    return f"loss several\ninput z[N, C]\nreturn {' + '.join(parts)}\n"
+
+
+def test_large_texts_are_compiled_with_less_effort_and_larger_ones_refused() -> None:
+    assert [build.effort("x" * n) for n in (70_000, 70_001, 240_001)] == ["-O3", "-O1", "-O0"]
+    spec = lossdsl.loads(sum_of_softmaxes(30))
+    with pytest.raises(BackendError, match="kB of C"):
+        lossdsl.loss(spec, backend="cpu")
+    assert "backend='torch'" in repr(lossdsl.loss(spec))
+
+
+def test_less_effort_gives_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel at -O1 and at -O0, against the torch backend in double precision."""
+    spec = lossdsl.loads(sum_of_softmaxes(2))
+    z = torch.randn(5, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    expected = lossdsl.loss(spec, backend="torch")(z)
+    (slope,) = torch.autograd.grad(expected, z)
+    for level in ("-O1", "-O0"):
+        monkeypatch.setattr(build, "EFFORTS", ((10**9, level),))
+        value = lossdsl.loss(lossdsl.loads(f"# {level}\n{spec.checked.source.text}"), backend="cpu")(z)
+        torch.testing.assert_close(value, expected, rtol=1e-13, atol=1e-15)
+        torch.testing.assert_close(torch.autograd.grad(value, z)[0], slope, rtol=1e-12, atol=1e-15)
