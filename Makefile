@@ -34,7 +34,7 @@ $(INSTALLED): requirements-dev.txt pyproject.toml $(PLUGIN_PROJECTS)
 	@$(BIN)/python -m pip install --quiet --no-build-isolation --editable . $(addprefix --editable ./,$(patsubst %/,%,$(dir $(PLUGIN_PROJECTS))))
 	@touch $@
 
-test: $(INSTALLED) ## the suite: under 10 minutes from empty caches, under 4 from warm ones
+test: $(INSTALLED) ## the suite: about 5 minutes on two cores, 7 from empty caches
 	@echo "==> Running the tests, two at a time"
 	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest -n 2 $(ARGS)
 	@echo "==> Running the Triton kernels in its interpreter"
