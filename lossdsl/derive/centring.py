@@ -17,7 +17,7 @@ import numpy as np
 
 from lossdsl.check.typed import CheckedLoss
 from lossdsl.check.types import base_axis
-from lossdsl.derive.claims.at_points import draws
+from lossdsl.derive.claims.at_points import POINTS, draws
 from lossdsl.derive.claims.by_rules import depends
 from lossdsl.derive.claims.shifts import invariant
 from lossdsl.ir.builder import Builder
@@ -26,7 +26,7 @@ from lossdsl.ir.interpret import evaluate
 from lossdsl.registry import Registry
 from lossdsl.syntax import ast
 
-POINTS, SHIFT, CLOSE = 3, 2.75, 1e-9
+SHIFTS, CLOSE = (2.75, -40.0, 600.0, -600.0), 1e-9  # one a point: thresholds are passed, up and down
 
 
 def centred(graph: Graph, checked: CheckedLoss, registry: Registry) -> Graph:
@@ -65,9 +65,10 @@ def _borne_out(graph: Graph, leaf: Leaf, batch: tuple[str, ...], checked: Checke
     names = [name for name, _ in graph.outputs]
     sums = {i.name: i.kind.removeprefix("prob ") for i in checked.inputs if i.kind.startswith("prob ")}
     rng = np.random.default_rng(0)
-    for sizes, leaves in islice(draws(graph, sums), POINTS):
+    apart = islice(draws(graph, sums), 2, None, POINTS // len(SHIFTS))  # two classes, five, five, and five far out
+    for shift, (sizes, leaves) in zip(SHIFTS, apart, strict=True):
         shape = [sizes[a] if base_axis(a) in batch else 1 for a in leaf.axes]
-        moved = {**leaves, leaf.name: leaves[leaf.name] + SHIFT * rng.normal(size=shape)}
+        moved = {**leaves, leaf.name: leaves[leaf.name] + shift * rng.uniform(0.5, 1, shape)}
         before, after = (evaluate(graph, registry, x, names, "float64", sizes) for x in (leaves, moved))
         for name in names:
             x, y = before[name], after[name]

@@ -96,8 +96,10 @@ class Loss(nn.Module):
             tensor = param(spec, value)
             if _unconstrained(spec):
                 raw = self._parameters[f"raw_{name}"]
+                assert raw is not None
+                assert spec.bounds is not None
                 with torch.no_grad():
-                    raw.copy_(_free(spec.bounds, tensor))  # type: ignore
+                    raw.copy_(_free(spec.bounds, tensor))
             elif isinstance(value, nn.Parameter):
                 buffers.pop(name, None)
                 self._non_persistent_buffers_set.discard(name)

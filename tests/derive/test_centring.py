@@ -46,6 +46,9 @@ def test_an_offset_is_not_felt(name: str) -> None:
         ("return max[C](z) - mean[C](z)\nclaim shift_invariant(z)", True),
         ("return max[C](z) - mean[C](z)", False),  # no rule shows it, and the file doesn't say so
         ("return max[C](z)^2\nclaim shift_invariant(z)", False),  # the file is wrong
+        ("return max[C](z) - mean[C](z) + relu(max[C](z) - 25)\nclaim shift_invariant(z)", False),  # wrong from 25 on
+        ("return max[C](z) - mean[C](z) + relu(-99 - max[C](z))\nclaim shift_invariant(z)", False),
+        ("return max[C](z) - mean[C](z) + (size(C) - 2) * mean[C](z)\nclaim shift_invariant(z)", False),  # for three on
         ("return max[C](z) - min[C](z)\nclaim shift_invariant(z)", False),  # differences lose nothing
         ("return root(t in [max[C](z) - 1, max[C](z)]: sum[C](relu(z - t)) - 1)", False),  # moves with z
         ("t = root(t in [max[C](z) - 1, max[C](z)]: sum[C](relu(z - t)) - 1)\nreturn max[C](z) - t", True),
