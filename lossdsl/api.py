@@ -242,10 +242,14 @@ _WORDS = ("reduction", "denominator", "empty", "class_dim", "memory", "inplace")
 
 
 def _unknown(signature: Signature, name: str, settable: list[str]) -> str:
+    from lossdsl.packs.migrating import optional, read_rows
     from lossdsl.source.suggest import closest
 
     if any(name == spec.name for spec in signature.inputs):
         return f"{name} is an input of {signature.name}: pass it at the call, beside {signature.inputs[0].name}"
+    row = optional(read_rows(), signature.name, name)
+    if row is not None:
+        return f"{signature.name} has no param {name!r}; {row.library}'s {row.theirs} is lossdsl.{row.ours}"
     near = closest(name, settable)
     hint = f"; did you mean {near!r}?" if near else f"; it has {', '.join(settable)}"
     return f"{signature.name} has no param {name!r}{hint}"

@@ -75,6 +75,18 @@ def alike(rows: Iterable[Row], wanted: str) -> tuple[Row, ...]:
     return tuple(sorted(hits, key=lambda row: _bare(row.names[0]) != bare))
 
 
+def optional(rows: Iterable[Row], loss: str, option: str) -> Row | None:
+    """The row that gives what `option=` asks for, of a function that without it is `loss` here, if one says so.
+
+    `weight` of `cross_entropy` is torch's `nn.CrossEntropyLoss(weight=…)`, which is another loss.
+    """
+    rows = tuple(rows)
+    theirs = {(row.library, row.names[0]) for row in rows if row.losses == (loss,)}
+    asked = re.compile(rf"[(,]\s*{re.escape(option)}=")
+    found = (row for row in rows if (row.library, row.names[0]) in theirs and asked.search(row.theirs))
+    return next(found, None)
+
+
 def near(rows: Iterable[Row], wanted: str) -> tuple[str, ...]:
     """Up to three names that the given one is likely a slip of, with their libraries; the named library's first."""
     library = _library(wanted)

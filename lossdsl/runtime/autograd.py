@@ -45,6 +45,7 @@ def traced() -> bool:
     """Whether anything but a plain eager call is going on."""
     return (
         torch.compiler.is_compiling()
+        or torch._C._is_tracing()
         or forward_ad._current_level >= 0
         or torch._C._are_functorch_transforms_active()
         or torch._C._len_torch_dispatch_stack() > 0

@@ -100,6 +100,10 @@ def test_what_is_wrong_with_a_call():
         lossdsl.loss("focl")
     with pytest.raises(TypeError, match="focal has no param 'gama'; did you mean 'gamma'"):
         lossdsl.loss("focal", gama=1.0)
+    with pytest.raises(TypeError, match=r"no param 'weight'; torch's .* is lossdsl.loss\(\"weighted_cross_entropy\"\)"):
+        lossdsl.loss("cross_entropy", weight=torch.ones(3))
+    with pytest.raises(TypeError, match=r"no param 'pos_weight'; torch's .* is lossdsl.loss\(\"weighted_bce\"\)"):
+        lossdsl.loss("bce", pos_weight=2.0)
     with pytest.raises(TypeError, match="alpha is an input of focal: pass it at the call, beside logits"):
         lossdsl.loss("focal", alpha=0.25)
     with pytest.raises(BackendError, match="there is no backend 'troch'"):

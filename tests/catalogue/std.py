@@ -60,6 +60,7 @@ TABLE: dict[str, Row] = {
     "symmetric_cross_entropy__ldr_balance0.5_A4": Row(
         "symmetric_cross_entropy", params={"alpha": 0.5, "beta": 0.5, "a": -4.0}, leaves=("balance", "A")
     ),
+    "weighted_bce__torch": Row("weighted_bce"),
     "weighted_ce__torch": Row("weighted_cross_entropy", {**LABELS, "weight": "class_weight"}),
     "weighted_cross_entropy__torch": Row("weighted_cross_entropy"),
     "z_loss_ce__formula": Row("z_loss_ce"),

@@ -187,6 +187,20 @@ def test_export(z, y):
     torch.testing.assert_close(torch.export.export(loss, (z, y)).module()(z, y), loss(z, y))
 
 
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore:.torch.jit.trace:DeprecationWarning")
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_jit_trace_keeps_no_number_of_the_example(z, y, reduction):
+    loss = Focal(reduction=reduction)
+    traced = torch.jit.trace(loss, (z.detach(), y))
+    for n in (len(y), 3):  # targets, ignored rows and a batch of their own
+        other = torch.randn(n, z.shape[1], dtype=z.dtype, requires_grad=True)
+        target = torch.randint(0, z.shape[1], (n,))
+        target[0] = -100
+        torch.testing.assert_close(traced(other, target), loss(other, target))
+        found = torch.autograd.grad(traced(other, target).sum(), other)[0]
+        torch.testing.assert_close(found, torch.autograd.grad(loss(other, target).sum(), other)[0])
+
+
 @pytest.mark.parametrize("name", [name for name, _ in FOCAL.kernels])
 def test_opcheck(z, y, name):
     seed, by_z, by_g = torch.rand(6, dtype=torch.float64), torch.randn(6, 5, dtype=torch.float64), GAMMA
