@@ -9,14 +9,20 @@ import torch
 from torch import Tensor
 
 from lossdsl.backends.api import Buffer, KernelProgram, free_axes
+from lossdsl.backends.triton.staging import stages_of
 from lossdsl.check.sizes import ordered, tree
 from lossdsl.check.typed import CheckedLoss, Input
 from lossdsl.runtime.extents import extent
 from tests.triton.kernels import IGNORED
 
 
-def tensors(checked: CheckedLoss, program: KernelProgram, rows: int, classes: int, seed: int = 0) -> dict[str, Any]:
-    """Float64 tensors by the names of buffers; params at their defaults, axes of vector params as long as these."""
+def tensors(
+    checked: CheckedLoss, program: KernelProgram, rows: int, classes: int, seed: int = 0, long: str | None = None
+) -> dict[str, Any]:
+    """Float64 tensors by the names of buffers; params at their defaults, axes of vector params as long as these.
+
+    `long`: the one axis with `classes` entries, where the others have `rows`; without it all have, but for the batch.
+    """
     torch.manual_seed(seed)
     inputs = {i.name: i for i in checked.inputs}
     params = {q.name: q.default for q in checked.params}
@@ -27,7 +33,8 @@ def tensors(checked: CheckedLoss, program: KernelProgram, rows: int, classes: in
     for axis in program.axes:
         base = axis.rstrip("'")
         if base not in terms:
-            sizes.setdefault(base, rows if base in batch else classes)
+            short = base in batch if long is None else base != long
+            sizes.setdefault(base, rows if short else classes)
     numbers = {name: torch.tensor(float(x)) for name, x in params.items() if isinstance(x, int | float)}
     for axis, term in ordered(checked.axes):
         sizes[axis] = int(extent(tree(term, {name: name for name in params}), sizes, numbers))
@@ -39,6 +46,15 @@ def tensors(checked: CheckedLoss, program: KernelProgram, rows: int, classes: in
         elif b.role == "in":
             given[b.name] = _tensor(b, shape, inputs.get(b.name), sizes)
     return given
+
+
+def swept(checked: CheckedLoss, program: KernelProgram) -> tuple[str | None, ...]:
+    """The axes that kernels of a program go along within a row, each to be `long` once: all of them at once would make
+    as many programs as the others have entries. (None,) where there is none, or where an extent follows from others."""
+    found = {axis.rstrip("'") for stage in stages_of(program) for axis in stage.axes}
+    if not found or found & {axis for axis, _ in ordered(checked.axes)}:
+        return (None,)
+    return tuple(a for a in program.axes if a in found)
 
 
 def _sizes(program: KernelProgram, params: dict[str, Any]) -> dict[str, int]:
