@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ SMALLEST = 1.1754944e-38
 LARGEST = 3.4028235e38
 ULP = 2.0**-23
 _HALVES, _NEARBY, _INPUT_ULPS, _ROUNDED = 8, 12, 8 * ULP, 12
+_FLOAT64 = 1e-10  # relative: float64 has not lost what single precision can't show
 _MANY = 1000  # classes, of which 110 digits each take too long
 
 
@@ -139,32 +140,62 @@ def along(loss: Written, name: str, x: Array, shape: tuple[int, ...]) -> Array:
     return np.broadcast_to(moved.reshape(full), shape)
 
 
-def halfway(loss: Written, case: Case) -> list[dict[str, Array]]:
-    """What the written equation gives half a last place of each input away: where its float32 numbers may have come
-    from. No arithmetic in float32 can tell these apart."""
+@dataclass(slots=True)
+class Moved:
+    """What the equation gives for other inputs than the case's, a dict an attempt: the written one at 110 digits, and
+    the rewritten one in float64, which is quicker by far."""
+
+    loss: Written
+    case: Case
+    leaves: list[dict[str, Array]]
+    digits: list[dict[str, Array]] = field(default_factory=list)
+    floats: list[dict[str, Array]] = field(default_factory=list)  # of the case itself, then of the leaves
+
+    def around(self, name: str, place: tuple[int, ...], exact: float) -> list[float]:
+        """What one entry becomes. Float64 says so wherever its number of the case itself is the exact one."""
+        if max(self.case.sizes.values()) <= _MANY:
+            if not self.floats:
+                own = leaves_of(self.loss.rewritten, self.case)
+                self.floats = [self._at(self.loss.rewritten, leaves, "float64") for leaves in (own, *self.leaves)]
+            here, *there = (float(x[name][place]) if x else np.nan for x in self.floats)
+            if abs(here - exact) <= _FLOAT64 * abs(exact):
+                return [y for y in there if y == y]
+        if not self.digits:
+            number = "float64" if max(self.case.sizes.values()) > _MANY else "mpmath"
+            self.digits = [self._at(self.loss.plain, leaves, number) for leaves in self.leaves]
+        return [y for y in (float(x[name][place]) for x in self.digits if x) if y == y]
+
+    def _at(self, graph: Graph, leaves: Mapping[str, Array], number: str) -> dict[str, Array]:
+        with suppress(ZeroDivisionError, np.linalg.LinAlgError), np.errstate(all="ignore"):  # a singular matrix
+            sizes = extents_of(graph, self.case)
+            return evaluate(graph, self.loss.registry, leaves, _names(self.loss), number, sizes)
+        return {}
+
+
+def halfway(loss: Written, case: Case) -> Moved:
+    """Half a last place of each input away: where its float32 numbers may have come from. No arithmetic in float32 can
+    tell these apart."""
     rng = np.random.default_rng(1)
-    return [_moved(loss, case, lambda x: np.spacing(np.abs(x).astype(np.float32)) / 2, rng) for _ in range(_HALVES)]
+    half = lambda x: np.spacing(np.abs(x).astype(np.float32)) / 2  # noqa: E731
+    return Moved(loss, case, [_beside(loss, case, half, rng) for _ in range(_HALVES)])
 
 
-def _moved(loss: Written, case: Case, step: Callable[[Array], Array], rng: np.random.Generator) -> dict[str, Array]:
-    """The outputs where each real input is moved by a step of its size, up or down by chance."""
-    graph, leaves = loss.plain, leaves_of(loss.plain, case)
-    for leaf in graph.leaves:
+def _beside(loss: Written, case: Case, step: Callable[[Array], Array], rng: np.random.Generator) -> dict[str, Array]:
+    """The leaves where each real input is moved by a step of its size, up or down by chance."""
+    leaves = leaves_of(loss.plain, case)
+    for leaf in loss.plain.leaves:
         if leaf.role == "input" and leaf.type.kind == "real":
             x = np.asarray(leaves[leaf.name])
             known = np.where(np.isfinite(x), x, 0)
             moved = known + step(known).astype(np.float64) * rng.choice([-1.0, 1.0], np.shape(x))
             interval = leaf.type.interval
             leaves[leaf.name] = np.where(np.isfinite(x), np.clip(moved, interval.low, interval.high), x)
-    number = "float64" if max(case.sizes.values()) > _MANY else "mpmath"
-    with suppress(ZeroDivisionError):  # a singular matrix
-        return evaluate(graph, loss.registry, leaves, _names(loss), number, extents_of(graph, case))
-    return {}
+    return leaves
 
 
-def nearby(loss: Written, case: Case) -> list[dict[str, Array]]:
-    """What the written equation gives for inputs that differ from the case's by some last places: of their own, of the
-    largest along their last axis (a vector's entries matter by its length), or of 1."""
+def nearby(loss: Written, case: Case) -> Moved:
+    """Inputs that differ from the case's by some last places: of their own, of the largest along their last axis (a
+    vector's entries matter by its length), or of 1."""
     rng = np.random.default_rng(0)
 
     def largest(x: Array) -> Array:
@@ -175,7 +206,7 @@ def nearby(loss: Written, case: Case) -> list[dict[str, Array]]:
         return np.maximum(np.abs(x), 1.0)
 
     steps = [lambda x: _INPUT_ULPS * np.abs(x), lambda x: _INPUT_ULPS * largest(x), lambda x: _INPUT_ULPS * one(x)]
-    return [_moved(loss, case, steps[k % 3], rng) for k in range(_NEARBY)]
+    return Moved(loss, case, [_beside(loss, case, steps[k % 3], rng) for k in range(_NEARBY)])
 
 
 def step_errors(loss: Written, case: Case) -> dict[str, Array]:

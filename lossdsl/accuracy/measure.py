@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lossdsl.accuracy.exact import LARGEST, SMALLEST, ULP, Exact, Written, along, halfway, nearby, step_errors
+from lossdsl.accuracy.exact import LARGEST, SMALLEST, ULP, Exact, Moved, Written, along, halfway, nearby, step_errors
 from lossdsl.accuracy.rows import Case
 from lossdsl.check.types import base_axis
 
@@ -140,11 +140,11 @@ class _Judge:
             return
         b = self.should.values[name][place]
         room = terms * abs(float(b)) / max(float(self.should.sizes[name][place]), SMALLEST)
-        if _between(self.found(halfway), name, place, a, float(b), room):
+        if self.between(halfway, name, place, a, room):
             reason = "inputs"
         elif terms and self.should.error(name, place, a) <= terms:
             reason = "terms"
-        elif _between(self.found(nearby), name, place, a, float(b), terms):
+        elif self.between(nearby, name, place, a, terms):
             reason = "near"
         elif self.should.beyond:
             reason = "range"
@@ -155,6 +155,14 @@ class _Judge:
             self.report.misses.append(f"{where} is {a:.9g}, not {float(b):.9g}")
         worst.reasons[reason] += 1
 
+    def between(
+        self, what: Callable[[Written, Case], Moved], name: str, place: tuple[int, ...], a: float, room: float
+    ) -> bool:
+        """Whether what was found lies among what the equation gives for inputs beside the case's."""
+        exact = float(self.should.values[name][place])
+        around = [*self.found(what).around(name, place, exact), exact]
+        return bool(min(around) - room <= a <= max(around) + room)
+
     def found(self, what: Callable[[Written, Case], Any]) -> Any:
         """What is found of the case once, for all of its entries."""
         if what not in self.memo:
@@ -162,17 +170,19 @@ class _Judge:
         return self.memo[what]
 
 
-def _between(
-    others: list[dict[str, Array]], name: str, place: tuple[int, ...], a: float, b: float, room: float
-) -> bool:
-    around = [y for y in (float(x[name][place]) for x in others if x) if y == y] + [b]
-    return min(around) - room <= a <= max(around) + room
-
-
-def judge(report: Report, loss: Written, case: Case, should: Exact, found: Results, half: float = 0.0) -> None:
-    """Notes all errors of one case. `half` is the rounding of gradients of a smaller dtype, relative."""
+def judge(
+    report: Report,
+    loss: Written,
+    case: Case,
+    should: Exact,
+    found: Results,
+    half: float = 0.0,
+    memo: dict[Callable[[Written, Case], Any], Any] | None = None,
+) -> None:
+    """Notes all errors of one case. `half` is the rounding of gradients of a smaller dtype, relative; backends that
+    are judged by one case share its `memo`."""
     report.limits += len(should.from_rules)
-    memo: dict[Callable[[Written, Case], Any], Any] = {}
+    memo = {} if memo is None else memo
     nowhere = any(x != x for x in should.values["rows"].flat)  # inf - inf: there, a derivative means nothing
     for name, values in should.values.items():
         if name not in found or (nowhere and name != "rows"):

@@ -62,8 +62,10 @@ def accuracy(
             except ZeroDivisionError:
                 left_out.append(f"{case.what}: a matrix is singular")
                 continue
+            memo: dict[Any, Any] = {}
             for name, module in built.items():
-                judge(reports[name, dtype], loss, given, should, run_torch(loss, module, given, dtype), ROUNDED[dtype])
+                found = run_torch(loss, module, given, dtype)
+                judge(reports[name, dtype], loss, given, should, found, ROUNDED[dtype], memo)
             if dtype in hand and not _by_hand(loss, given, should, hand[dtype]):
                 del hand[dtype]
     return Accuracy(checked.name, tuple(reports.values()), tuple(hand.values()), count, tuple(left_out))
