@@ -57,6 +57,17 @@ def swept(checked: CheckedLoss, program: KernelProgram) -> tuple[str | None, ...
     return tuple(a for a in program.axes if a in found)
 
 
+def most_rows(checked: CheckedLoss, program: KernelProgram, long: str | None, rows: int, classes: int) -> int:
+    """The rows of the largest launch for tensors of these extents: each costs the interpreter a program."""
+    batch = {a.name for a in checked.axes if a.batch}
+
+    def extent_of(axis: str) -> int:
+        base = axis.rstrip("'")
+        return rows if (base in batch if long is None else base != long) else classes
+
+    return max((math.prod(map(extent_of, stage.rows)) for stage in stages_of(program)), default=0)
+
+
 def _sizes(program: KernelProgram, params: dict[str, Any]) -> dict[str, int]:
     found = {}
     for b in program.buffers:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
 from lossdsl.api import source_of
-from lossdsl.backends.api import KernelProgram, Plan, free_axes, size_argument
+from lossdsl.backends.api import KernelProgram, NotSupportedError, Plan, free_axes, size_argument
 from lossdsl.backends.triton.launch import shaped
 from lossdsl.backends.triton.offline import module_of
+from lossdsl.backends.triton.staging import stages_of
 from lossdsl.pipeline import Middle, middle, module_kernels
 from lossdsl.plan.interpret import run
 from lossdsl.plan.plan import plan
@@ -23,6 +26,7 @@ from lossdsl.plugins import discover
 
 REGISTRY = discover({})
 IGNORED = -100
+FULL = os.environ.get("LOSSDSL_FULL_TESTS") == "1"
 
 
 @functools.cache
@@ -30,6 +34,17 @@ def planned(name: str) -> tuple[Middle, tuple[KernelProgram, ...]]:
     """A loss and the programs of its module."""
     made = middle(source_of(name), REGISTRY)
     return made, tuple(k.program for k in module_kernels(made, REGISTRY, True))
+
+
+def fused(name: str) -> tuple[KernelProgram, ...]:
+    """The programs of a loss; skips it if they aren't row-wise."""
+    programs = planned(name)[1]
+    try:
+        for p in programs:
+            stages_of(p)
+    except NotSupportedError as error:
+        pytest.skip(f"not row-wise: {error}")
+    return programs
 
 
 @functools.cache
@@ -72,4 +87,4 @@ def gap(found: Tensor, wanted: Any, floor: float = 0.0) -> float:
     return float((np.abs(x - y)[~same] / np.maximum(size, 1e-300)[~same]).max())
 
 
-__all__ = ["IGNORED", "REGISTRY", "called", "emitted", "exact", "gap", "plan", "planned"]
+__all__ = ["FULL", "IGNORED", "REGISTRY", "called", "emitted", "exact", "fused", "gap", "plan", "planned"]

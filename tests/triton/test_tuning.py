@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 import triton
 
 from lossdsl.backends.triton import tuning
-from lossdsl.backends.triton.shapes import Device, Shape, shape_of
+from lossdsl.backends.triton.launch import Launch, shaped
+from lossdsl.backends.triton.shapes import Device, Shape, lighter, shape_of
 
 DEFAULT = Shape("rows", 1, 8192, 8)
 
@@ -115,3 +119,64 @@ def test_when_it_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_the_clock_of_a_device_needs_is_there() -> None:
     assert issubclass(triton.OutOfResources, Exception)
+
+
+class Kernel:
+    """Notes how it is launched, and says what its driver would of the registers that it spills."""
+
+    def __init__(self, kind: str, spills: Callable[[dict[str, Any]], int]) -> None:
+        self.kind, self.spills = kind, spills
+        self.launched: list[tuple[str, int, int]] = []
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., SimpleNamespace]:
+        def launch(*_: Any, **options: Any) -> SimpleNamespace:
+            self.launched.append((self.kind, options["num_warps"], options["B_C"]))
+            return SimpleNamespace(n_spills=self.spills(options))
+
+        return launch
+
+
+def launched(calls: int, spills: Callable[[dict[str, Any]], int], *, whole: bool = False) -> list[tuple[str, int, int]]:
+    """The shapes of so many calls on 600 rows of 2000 entries."""
+    rows, blocks = Kernel("rows", spills), Kernel("blocks", spills)
+    blocks.launched = rows.launched
+    launch = Launch(
+        rows,
+        None if whole else blocks,
+        rows=("N",),
+        sweeps=("C",),
+        sizes=("N", "C"),
+        tensors=[(("N", "C"), 1)],
+        tiles=(3, 3),
+        parts=2,
+        stops=(0,),
+    )
+    for _ in range(calls):
+        launch.run(torch.device("cpu"), torch.float32, [600, 2000], [torch.empty(600, 2000)])
+    return rows.launched
+
+
+def test_a_kernel_that_spills_is_launched_once() -> None:
+    """What the compiler has made is known after a launch; later ones take a lighter shape, until none spills."""
+    plain = launched(3, lambda _: 0)
+    assert len(set(plain)) == 1
+    kind, warps, block = plain[0]
+    assert launched(3, lambda o: o["num_warps"] == warps and 8) == [plain[0], *[(kind, 2 * warps, block)] * 2]
+    found = launched(12, lambda o: o["B_C"] > 1024 and 8)
+    assert found[-1] == ("blocks", 8, 1024)
+    assert found[-3:] == [found[-1]] * 3
+    assert [kind for kind, *_ in found] == sorted((kind for kind, *_ in found), reverse=True)  # rows first
+    assert {kind for kind, *_ in launched(9, lambda _: 8, whole=True)} == {"rows"}
+    with shaped(warps=4):
+        assert launched(2, lambda _: 8) == [("rows", 4, block)] * 2  # by hand: as it was asked for
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_lighter_shapes_come_to_an_end(whole: bool) -> None:
+    for length in (2, 1000, 16384, 10**6):
+        for rows in (1, 10**5):
+            shape: Shape | None = shape_of(rows, length, (9, 9), False, Device(), whole)
+            for _ in range(20):
+                assert shape is None or (shape.warps <= 32 and shape.rows >= 1)
+                shape = shape and lighter(shape, whole, Device())
+            assert shape is None

@@ -17,7 +17,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lossdsl.backends.triton.shapes import LONGEST, Device, Shape, available, power_of_2, shape_of
+from lossdsl.backends.triton.shapes import LONGEST, Device, Shape, available, lighter, power_of_2, shape_of
 from lossdsl.backends.triton.tuning import chosen, is_on
 
 ALL = 99  # the number of no sweep: a launch that runs to the end
@@ -101,6 +101,7 @@ class Launch:
         self.parts = parts
         self.stops = stops
         self.kept: dict[str, Shape] = {}  # what tuning has chosen
+        self.instead: dict[tuple[Any, ...], Shape] = {}  # of kernels that spill registers: a lighter shape
 
     def run(
         self,
@@ -137,7 +138,8 @@ class Launch:
             shape = replace(shape, rows=1)
         arguments, even = self.arguments(extents, tensors, real, device)
         options: dict[str, Any] = {"REAL": tl.float64 if wide else tl.float32, **even}
-        if not forced and self.sweeps and device.type == "cuda" and is_on(rows * length):
+        tuned = not forced and self.sweeps and device.type == "cuda" and is_on(rows * length)
+        if tuned:
             shape = chosen(
                 shape,
                 whole=whole,
@@ -154,8 +156,12 @@ class Launch:
                 kept=self.kept,
                 warp=on.warp,
             )
+        key = (shape, wide, *even.values(), *(x.dtype for x in tensors))
+        shape = self.instead.get(key, shape)
         with ONE_AT_A_TIME if interpreted() else contextlib.nullcontext():
-            self.start(device, shape, rows, extents, arguments, options)
+            spilled = self.start(device, shape, rows, extents, arguments, options)
+        if spilled and not (forced or tuned):  # known once it is compiled: for the next call
+            self.instead[key] = lighter(shape, whole, on) or shape
 
     def start(
         self,
@@ -165,8 +171,8 @@ class Launch:
         extents: dict[str, int],
         arguments: list[Any],
         options: dict[str, Any],
-    ) -> None:
-        """The launches of one stage in this shape."""
+    ) -> int:
+        """The launches of one stage in this shape; how many registers its kernels spill."""
         tune: dict[str, Any] = {"num_warps": shape.warps, "enable_fp_fusion": False}
         if device.type == "cuda" and not torch.version.hip:  # else the assembler may spill to let more programs in
             tune["maxnreg"] = available(shape.warps, Device())
@@ -174,8 +180,7 @@ class Launch:
             for axis in self.sweeps:
                 options[f"B_{axis}"] = max(power_of_2(extents[axis]), 2)
             grid = (triton.cdiv(rows, shape.rows),)
-            self.whole[grid](*arguments, R=shape.rows, **options, **tune)
-            return
+            return spills(self.whole[grid](*arguments, R=shape.rows, **options, **tune))
         for axis in self.sweeps:
             options[f"B_{axis}"] = min(shape.block, max(power_of_2(extents[axis]), 2))
             options.pop(f"EVEN_{axis}")
@@ -187,10 +192,13 @@ class Launch:
             launches = [*zip(starts, self.stops, strict=False)]  # type: ignore[list-item]
             launches = [(first, last, splits) for first, last, *_ in launches]
             launches.append((starts[-1], ALL, splits))
+        spilled = 0
         for first, last, programs in launches:
-            self.blocks[(rows, programs)](
+            made = self.blocks[(rows, programs)](
                 *arguments, part, splits, R=1, FIRST=first, LAST=last, P=max(power_of_2(splits), 2), **options, **tune
             )
+            spilled = max(spilled, spills(made))
+        return spilled
 
     def source(self) -> str:
         """The kernels as the compiler knows them."""
@@ -218,7 +226,12 @@ class Launch:
         return found + [extents[axis] for axis in self.sizes], even
 
 
-def _seconds(run: Callable[[], None]) -> float:
+def spills(made: Any) -> int:
+    """The registers of a thread that a kernel keeps in memory, by its driver; none in the interpreter."""
+    return int(getattr(made, "n_spills", 0) or 0)
+
+
+def _seconds(run: Callable[[], object]) -> float:
     """The least of a few runs on the device, after some that compile and warm up; infinite for a kernel that wants more
     than the device has."""
     try:

@@ -24,7 +24,7 @@ from lossdsl.backends.triton.arguments import sizes, tile_axis
 from lossdsl.backends.triton.emit import emit
 from lossdsl.backends.triton.host import like
 from lossdsl.backends.triton.launch import ALL
-from lossdsl.backends.triton.shapes import Device, Shape, available, power_of_2, shape_of
+from lossdsl.backends.triton.shapes import Device, Shape, available, lighter, power_of_2, shape_of
 from lossdsl.backends.triton.sharing import shared, tiles
 from lossdsl.backends.triton.spell import identifier
 from lossdsl.backends.triton.stages import Stage, Sweep
@@ -122,14 +122,22 @@ def inspected(
     aligned: bool = True,
 ) -> Iterator[Machine]:
     """Compile every kernel of a plan for a target, in each shape that the heuristic chooses for these lengths of rows
-    (all shapes without), and read the machine code. `aligned`: rows start at multiples of 16 bytes."""
+    (all shapes without), and read the machine code: of the lighter shape that launches go over to, where one spills.
+    `aligned`: rows start at multiples of 16 bytes."""
     to, device = target_of(target)
     module = module_of(plan, registry)
     for program in plan.programs:
         for stage in stages_of(program):
             for shape, length in shapes(stage, dtype == "float64", device, lengths):
-                for first, last in launches(stage, shape):
-                    yield compiled(module, program, stage, shape, length, (first, last), to, dtype, aligned)
+                less: Shape | None = shape
+                while less is not None:
+                    found = [
+                        compiled(module, program, stage, less, length, sweeps, to, dtype, aligned)
+                        for sweeps in launches(stage, less)
+                    ]
+                    spilled = any(machine.spilled for machine in found)
+                    less = lighter(less, stage.whole, device) if spilled else None
+                yield from found
 
 
 def _type(program: KernelProgram, b: Buffer, real: str, half: str) -> str:

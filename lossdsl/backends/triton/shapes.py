@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 ON_CHIP = 16384  # the longest row that is held in registers (a longer one spills on every device looked at)
 LONGEST = 2**20  # entries of a tile, by Triton's own limit
@@ -84,3 +84,15 @@ def on_chip(length: int, tiles: int, wide: bool, device: Device) -> Shape | None
             return Shape("rows", together, block, warps)
         threads *= 2
     return None
+
+
+def lighter(shape: Shape, whole: bool, device: Device) -> Shape | None:
+    """The next shape for a kernel that spills in this one: more threads a row, then fewer rows a program, then blocks
+    (which a stage that needs its rows as a `whole` hasn't), at last smaller ones; None where there is none left."""
+    if shape.kind == "rows":
+        if shape.warps * 2 * device.warp <= 1024:
+            return replace(shape, warps=shape.warps * 2)
+        if shape.rows > 1:
+            return replace(shape, rows=shape.rows // 2)
+        return None if whole else Shape("blocks", 1, 2048, 256 // device.warp)
+    return replace(shape, block=shape.block // 2) if shape.block > 256 else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -11,12 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from lossdsl.backends.api import KernelProgram, NotSupportedError
-from lossdsl.backends.triton.staging import stages_of
-from tests.triton.draw import swept, tensors
-from tests.triton.kernels import REGISTRY, called, exact, gap, planned
+from lossdsl.backends.api import KernelProgram
+from lossdsl.check.typed import CheckedLoss
+from tests.triton.draw import most_rows, swept, tensors
+from tests.triton.kernels import FULL, REGISTRY, called, exact, fused, gap, planned
 
-FULL = os.environ.get("LOSSDSL_FULL_TESTS") == "1"
 SHAPES: dict[str, dict[str, Any]] = {
     "rows": {"kind": "rows", "rows": 64, "warps": 4},  # few programs: each costs the interpreter as much as its rows
     "loop": {"kind": "blocks", "rows": 1, "block": 64, "splits": 1, "warps": 4},
@@ -29,17 +27,6 @@ SAMPLE = 2
 def drawn() -> list[str]:
     names = sorted(REGISTRY.losses)
     return names if FULL else sorted({*ALWAYS, *random.Random(2).sample(names, SAMPLE)})
-
-
-def fused(name: str) -> tuple[KernelProgram, ...]:
-    """The programs of a loss; skips it if they aren't row-wise."""
-    programs = planned(name)[1]
-    try:
-        for p in programs:
-            stages_of(p)
-    except NotSupportedError as error:
-        pytest.skip(f"not row-wise: {error}")
-    return programs
 
 
 def scale(wanted: dict[str, Any]) -> float:
@@ -62,16 +49,28 @@ def test_float64(name: str, shape: str) -> None:
     check(name, shape, 129)
 
 
+def sized(
+    p: KernelProgram, checked: CheckedLoss, long: str | None, classes: int, shape: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Tensors with this axis long, and the shape of kernel. Where that makes hundreds of rows (pairs of a batch, each
+    with entries), an eighth of the length in an eighth of the block: as many blocks, and an entry over."""
+    how = SHAPES[shape]
+    if most_rows(checked, p, long, 3, classes) > 400:
+        classes = classes // 8 + 1
+        how = {**how, "block": 8} if how["kind"] == "blocks" else how
+    return tensors(checked, p, 3, classes, long=long), how
+
+
 def check(name: str, shape: str, classes: int) -> None:
     for p in fused(name):
         if not FULL and "_" in p.name.rpartition(".")[2] and name not in ALWAYS:
             continue  # gradients by params or by some inputs: the same statements once more
         checked = planned(name)[0].checked
         for long in swept(checked, p):
-            given = tensors(checked, p, 3, classes, long=long)
+            given, how = sized(p, checked, long, classes, shape)
             wanted = exact(p, given)
             most = scale(wanted)
-            for b, x in called(name, p, given, **SHAPES[shape]).items():
+            for b, x in called(name, p, given, **how).items():
                 largest = np.abs(np.asarray(wanted[b], dtype=float)).max(initial=0.0)
                 if largest > max(1e-9 * most, 1e-13):  # else it is rounding alone
                     assert gap(x, wanted[b], 1e-3) < 1e-9, f"{p.name} {b} along {long}"
@@ -98,12 +97,12 @@ def lower(name: str, dtype: torch.dtype, shape: str, tight: Sequence[str]) -> No
             continue
         checked = planned(name)[0].checked
         for long in swept(checked, p):
-            given = tensors(checked, p, 3, 129, long=long)
+            given, how = sized(p, checked, long, 129, shape)
             inputs = {b.name for b in p.buffers if b.role == "in" and b.dtype == "real"}
             given = {k: x.to(dtype) if k in inputs else x for k, x in given.items()}
             wanted = exact(p, given)
             moved = {} if name in tight or name.removeprefix("std/") in tight else conditioning(p, given, wanted)
-            for b, x in called(name, p, given, **SHAPES[shape]).items():
+            for b, x in called(name, p, given, **how).items():
                 half = b.startswith("grad_") and x.dtype != torch.float32
                 assert x.dtype in ((dtype, torch.float32) if b.startswith("grad_") else (torch.float32, torch.int64))
                 bound = BOUNDS[dtype] if half else BOUNDS[torch.float32]
