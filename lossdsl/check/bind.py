@@ -115,26 +115,39 @@ def _explicit(
 
 def _kinds(cx: Context, scope: Scope, callee: ast.LossDef, actual: list[Actual]) -> bool:
     ok = True
-    for a in actual:
-        wanted = a.kind.name if a.kind is not None else "real"
+    wrong = [a for a in actual if not _fits(a.kind, a.term)]
+    for a in wrong:
+        other = next((b for b in actual if b is not a and _fits(a.kind, b.term) and _fits(b.kind, a.term)), None)
+        if other is not None and len(wrong) <= 2:
+            first, second = sorted((a, other), key=actual.index)
+            message = f"`{callee.name}` takes `{first.name}` before `{second.name}`: these two are exchanged"
+            order = {first.name: second.span, second.name: first.span}
+            given = [cx.text(scope, order.get(b.name, b.span), b.name).strip("`") for b in actual]
+            labels = [Label(b.span, f"given as `{b.name}`") for b in (first, second)]
+            fix = f"write `{callee.name}({', '.join(given)})`"
+            cx.error(scope, "E0401", message, labels[0].span, labels[0].text, fix, labels[1])
+            return False
+    for a in wrong:
         kind = a.term.type.kind
-        if wanted == "index":
-            good = is_index(kind)
-        elif wanted == "label":
-            good = kind != "real"
-        else:
-            good = accepts("real" if wanted == "prob" else wanted, kind)
-        if not good:
-            message = f"`{a.name}` of `{callee.name}` is {_spell(a.kind)}, but {cx.text(scope, a.span)} is {kind}"
-            fix = ""
-            others: tuple[Label, ...] = ()
-            declared = cx.inputs.get(str(a.term.attrs[0])) if a.term.op == "leaf" else None
-            if declared is not None:
-                others = (Label(declared.span, "declared here"),)
-                fix = f"declare `{declared.name}` as `: {_spell(a.kind)}`"
-            cx.error(scope, "E0401", message, a.span, f"of kind {kind}", fix, *others)
-            ok = False
+        message = f"`{a.name}` of `{callee.name}` is {_spell(a.kind)}, but {cx.text(scope, a.span)} is {kind}"
+        fix = ""
+        others: tuple[Label, ...] = ()
+        declared = cx.inputs.get(str(a.term.attrs[0])) if a.term.op == "leaf" else None
+        if declared is not None:
+            others = (Label(declared.span, "declared here"),)
+            fix = f"declare `{declared.name}` as `: {_spell(a.kind)}`"
+        cx.error(scope, "E0401", message, a.span, f"of kind {kind}", fix, *others)
+        ok = False
     return ok
+
+
+def _fits(kind: ast.Kind | None, term: Term) -> bool:
+    wanted = kind.name if kind is not None else "real"
+    if wanted == "index":
+        return is_index(term.type.kind)
+    if wanted == "label":
+        return term.type.kind != "real"
+    return accepts("real" if wanted == "prob" else wanted, term.type.kind)
 
 
 def _spell(kind: ast.Kind | None) -> str:

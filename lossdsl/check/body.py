@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lossdsl.check.axes import inferred, resolve
+from lossdsl.check.brought import bringer
 from lossdsl.check.context import Context, Function, Scope
 from lossdsl.check.operators import need
 from lossdsl.check.terms import POISON, is_poison
@@ -18,12 +19,14 @@ def statements(cx: Context, scope: Scope, body: tuple[ast.Statement, ...]) -> No
     """Assignments and defs in their order; each name is given one value."""
     places: dict[str, Span] = {}
     scope.later = {s.name: s.name_span for s in body if isinstance(s, ast.Assign)}
+    scope.written = {s.name: s.value for s in body if isinstance(s, ast.Assign)}
     for statement in body:
         if isinstance(statement, ast.Def):
             define(cx, scope, statement, places)
             continue
+        name = scope.assigning = statement.name
         value = cx.expr(cx, scope, statement.value)
-        name = statement.name
+        scope.assigning = ""
         scope.later.pop(name, None)
         if name in scope.values or name in scope.modes:
             if cx.gaps.branches:
@@ -128,11 +131,13 @@ def outermost(cx: Context, scope: Scope, loss: ast.LossDef) -> Outermost:
     batch = tuple(sorted(body.type.axes & set(scope.batch), key=scope.batch.index))
     extra = body.type.axes - set(scope.batch)
     if extra:
-        return _extra(cx, scope, value, body, extra)
+        return _extra(cx, scope, loss, value, body, extra)
     return Outermost(body, "mean" if batch else None, batch)
 
 
-def _extra(cx: Context, scope: Scope, value: ast.Expr, body: Term, extra: frozenset[str]) -> Outermost:
+def _extra(
+    cx: Context, scope: Scope, loss: ast.LossDef, value: ast.Expr, body: Term, extra: frozenset[str]
+) -> Outermost:
     names = cx.show_axes(extra)
     has = cx.show_axes(body.type.axes)
     if not body.type.axes & set(scope.batch):
@@ -141,7 +146,14 @@ def _extra(cx: Context, scope: Scope, value: ast.Expr, body: Term, extra: frozen
     else:
         message = f"what is returned has {has}; only batch axes {cx.show_axes(scope.batch)} may be left to the caller"
         fix = f"reduce the others: `sum{names}(…)` or `mean{names}(…)`"
-    cx.error(scope, "E0304", message, value.span, f"this has {has}", fix)
+    others: tuple[Label, ...] = ()
+    part = bringer(cx, scope, value, extra) if scope.site is None else None
+    if part is not None:
+        others = (Label(part.span, f"this brings {names}"),)
+        index = next((i.name for i in cx.inputs.values() if i.kind.removeprefix("index ") in extra), None)
+        if index is not None and isinstance(part, ast.Name):
+            fix = f"write `{part.name}[{index}]` for its entry at `{index}`, or {fix}"
+    cx.error(scope, "E0304", message, value.span, f"this has {has}", fix, *others)
     return Outermost(POISON, None, ())
 
 

@@ -57,6 +57,7 @@ def run(
 ) -> tuple[Context, Scope | None, CheckedLoss | None]:
     """The state after checking a file, its scope as far as it was read, and the result if the file is right."""
     cx = Context(source, registry, Terms(registry), elaborate, dict(modes), gaps)
+    cx.name = loss.name
     scope: Scope | None = None
     result: CheckedLoss | None = None
     try:

@@ -64,6 +64,8 @@ class Scope:
     copies: dict[str, tuple[str, ...]] = field(default_factory=dict)
     orders: dict[str, Term] = field(default_factory=dict)  # axes declared by `axis K = …` in a callee
     later: dict[str, Span] = field(default_factory=dict)
+    written: dict[str, Expr] = field(default_factory=dict)  # what the text assigns, read or not yet
+    assigning: str = ""
     modes: dict[str, str] = field(default_factory=dict)
     conditions: list[Condition] = field(default_factory=list)  # of a loss used as a function
     site: Span | None = None
@@ -99,6 +101,8 @@ class Context:
     parsed: dict[str, LossDef] = field(default_factory=dict)
     active: list[str] = field(default_factory=list)  # functions being inlined
     dependencies: dict[str, str] = field(default_factory=dict)
+    name: str = ""  # of the file
+    circles: set[str] = field(default_factory=set)  # values defined in a circle that was reported
     called: set[str] = field(default_factory=set)  # defs and modes of the file that are used
     missing: set[str] = field(default_factory=set)  # modes that name no function, reported
     declaring: bool = False

@@ -10,6 +10,7 @@ from lossdsl.check.operators import need
 from lossdsl.check.terms import POISON, is_index, is_poison
 from lossdsl.check.typed import Term
 from lossdsl.check.types import base_axis
+from lossdsl.source.diagnostic import Label
 from lossdsl.source.suggest import closest
 from lossdsl.source.text import Span
 from lossdsl.syntax import ast
@@ -60,10 +61,9 @@ def call_def(cx: Context, scope: Scope, expr: ast.Call, function: Function) -> T
     )
     if key in cx.memo:
         return cx.memo[key]
-    active = f"def {id(definition)}"
+    active = f"def {id(definition)} {name}"
     if active in cx.active:
-        message = f"`{name}` calls itself: functions are written out where they are called"
-        return cx.error(scope, "E0206", message, expr.function_span, "calls itself", "recursion has no end here")
+        return recursion(cx, scope, name, cx.active[cx.active.index(active) + 1 :], expr.function_span)
     for term in inner.values.values():
         inner.used |= term.type.axes
     for images in inner.axes.values():
@@ -76,6 +76,16 @@ def call_def(cx: Context, scope: Scope, expr: ast.Call, function: Function) -> T
     cx.active.pop()
     cx.memo[key] = result
     return result
+
+
+def recursion(cx: Context, scope: Scope, name: str, through: list[str], span: Span) -> Term:
+    """Report a function that is called while it is being written out, by way of the active ones `through`."""
+    way = " and ".join(f"`{one.rpartition(' ')[2]}`" for one in through)
+    message = (
+        f"`{name}` calls itself{f' through {way}' if way else ''}: functions are written out where they are called"
+    )
+    fix = "say it with a reduction over an axis, such as `sum[K](…)` or `prod[K](…)`, or with `root`"
+    return cx.error(scope, "E0206", message, span, "calls itself", fix)
 
 
 def _masked(cx: Context, inner: Scope, parameter: ast.Parameter, given: _Given) -> Term:
@@ -123,7 +133,10 @@ def _arguments(cx: Context, scope: Scope, expr: ast.Call, definition: ast.Def) -
                 cx.error(scope, "E0404", f"`{expr.function}` has no parameter `{a.name}`", a.span, "", fix)
             else:
                 message = f"`{expr.function}` takes {len(parameters)} arguments, not {len(expr.args)}"
-                cx.error(scope, "E0404", message, a.span, "one too many", f"write `{form}`")
+                fix = f"write `{form}`"
+                if definition.axes and isinstance(a.value, ast.Number | ast.Unary):
+                    fix = f"an axis goes by its name, in a bracket: `{expr.function}[C]({', '.join(parameters)})`"
+                cx.error(scope, "E0404", message, a.span, "one too many", fix)
             cx.expr(cx, scope, a.value)
             ok = False
             continue
@@ -193,7 +206,7 @@ def _bind_axes(
         return False
     elif own:
         inner.axes.update({a: (x,) for a, x in zip(own, written, strict=True)})
-    return all(_bind_parameter(cx, scope, expr, p, given, inner, own) for p in definition.parameters)
+    return all(_bind_parameter(cx, scope, expr, definition, p, given, inner, own) for p in definition.parameters)
 
 
 def _shared(scope: Scope, first: list[Term], terms: list[Term]) -> tuple[str, ...] | None:
@@ -212,6 +225,7 @@ def _bind_parameter(
     cx: Context,
     scope: Scope,
     expr: ast.Call,
+    definition: ast.Def,
     p: ast.Parameter,
     given: dict[str, _Given],
     inner: Scope,
@@ -243,6 +257,14 @@ def _bind_parameter(
             return True
         return not is_poison(need(cx, scope, wanted, term, span, f"`{p.name}` of `{expr.function}`"))
     if not is_index(kind):
+        other = next((n for n, g in given.items() if is_index(g.term.type.kind)), None)
+        if other is not None and all(q.kind is None for q in definition.parameters if q.name == other):
+            message = (
+                f"`{expr.function}` takes `{', '.join(given)}` in this order: `{other}` and `{p.name}` are exchanged"
+            )
+            label = Label(given[other].argument.value.span, f"given as `{other}`")
+            cx.error(scope, "E0306", message, span, f"given as `{p.name}`", "exchange them", label)
+            return False
         message = f"`{p.name}` of `{expr.function}` is an index into an axis, but {what} is {kind}"
         cx.error(scope, "E0306", message, span, f"of kind {kind}", "declare it `: index C`")
         return False

@@ -94,7 +94,7 @@ def _substitute(cx: Context, scope: Scope, expr: ast.Substitute) -> Term:
     base = elaborate(cx, scope, expr.base)
     pairs: list[tuple[str, Term]] = []
     for pair in expr.pairs:
-        index = elaborate(cx, scope, pair.value)
+        index = _index(cx, scope, pair.value, base, None, pair.axis.name)
         axes = resolve(cx, scope, pair.axis.name, pair.axis.span)
         if axes is None or is_poison(index) or is_poison(base):
             base = POISON
@@ -142,9 +142,23 @@ def _other_copy(cx: Context, scope: Scope, value: ast.Expr, axis: str) -> bool:
     return base_axis(cx.aliases[value.name][0]) != base_axis(axis)
 
 
+def _index(cx: Context, scope: Scope, index: ast.Expr, base: Term, of: ast.Expr | None, axis: str = "") -> Term:
+    """What stands in an index's place; a name that isn't known is met as what it would be there."""
+    if not isinstance(index, ast.Name) or index.name in scope.values or index.name in CONSTANTS or is_poison(base):
+        return elaborate(cx, scope, index)
+    free = sorted(base.type.axes - set(scope.batch), key=cx.axis_order) or sorted(base.type.axes, key=cx.axis_order)
+    axis = axis or (cx.shown.get(free[-1], free[-1]) if free else "C")
+    rows = ", ".join(scope.rows) or "N"
+    fix = f"declare it: `input {index.name}[{rows}]: index {axis}`"
+    if of is not None:
+        what = cx.text(scope, of.span, "x").strip("`")
+        fix += f", or say which entry: `{what}[{axis} -> 0]`; `{what}` alone stands for all of them"
+    return unknown_value(cx, scope, index, fix)
+
+
 def _pick(cx: Context, scope: Scope, expr: ast.Pick) -> Term:
     base = elaborate(cx, scope, expr.base)
-    index = elaborate(cx, scope, expr.index)
+    index = _index(cx, scope, expr.index, base, expr.base)
     if is_poison(base) or is_poison(index):
         return POISON
     kind = index.type.kind

@@ -10,7 +10,7 @@ from lossdsl.check.body import outermost, statements
 from lossdsl.check.conditions import conditioned
 from lossdsl.check.constants import constant
 from lossdsl.check.context import Condition, Context, Scope
-from lossdsl.check.defs import introduce
+from lossdsl.check.defs import introduce, recursion
 from lossdsl.check.operators import need
 from lossdsl.check.terms import POISON, is_poison
 from lossdsl.check.typed import Term
@@ -51,8 +51,8 @@ def call_loss(cx: Context, scope: Scope, expr: ast.Call, file: LossFile) -> Term
         message = f"the loss `{name}` of {file.distribution} can't be read: {error}"
         return cx.error(scope, "E0202", message, expr.function_span, "used here", f"see {file.path}")
     if full in cx.active or text == cx.source.text:
-        message = f"`{name}` calls itself: losses are written out where they are called"
-        return cx.error(scope, "E0206", message, expr.function_span, "calls itself", "recursion has no end here")
+        through = cx.active[cx.active.index(full) + 1 :] if full in cx.active else []
+        return recursion(cx, scope, name, through, expr.function_span)
     if full not in cx.parsed:
         try:
             cx.parsed[full] = parse(Source(file.path, text, file.owner))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lossdsl.check.axes import visible
+from lossdsl.check.axes import visible, walk
 from lossdsl.check.context import Context, Scope
 from lossdsl.check.prelude import prelude
 from lossdsl.check.terms import POISON, is_poison
@@ -56,8 +56,8 @@ def unsure(cx: Context, scope: Scope, name: str) -> bool:
     return (found is not None and is_poison(found)) or (found is None and (cx.gaps.nameless or name in cx.gaps.names))
 
 
-def unknown_value(cx: Context, scope: Scope, expr: ast.Name) -> Term:
-    """Report a name that has no value here."""
+def unknown_value(cx: Context, scope: Scope, expr: ast.Name, instead: str = "") -> Term:
+    """Report a name that has no value here; `instead` is the fix where nothing better is known."""
     name = expr.name
     if unsure(cx, scope, name):
         return POISON
@@ -70,6 +70,17 @@ def unknown_value(cx: Context, scope: Scope, expr: ast.Name) -> Term:
                 message, other = f"`{name}` is read before it is declared", Label(scope.later[name], "declared here")
                 fix = "move its declaration up"
             return cx.error(scope, "E0205", message, expr.span, "not yet there", fix, other)
+        path = _circle(scope, name)
+        if cx.circles.intersection(path):
+            return POISON
+        cx.circles.update(path)
+        if path == [name]:
+            fix = f"a name has one value: give this one another, `{name}2 = …`, or the value it starts from"
+            return cx.error(scope, "E0206", f"`{name}` is defined by itself", expr.span, "reads itself", fix)
+        if path:
+            message = f"`{path[0]}` is defined in a circle: {_chain([*path, path[0]])}"
+            fix = "write one of them without the others; what solves an equation is `root(t in [low, high]: f)`"
+            return cx.error(scope, "E0206", message, expr.span, f"reads `{name}`", fix, other)
         return cx.error(scope, "E0205", message, expr.span, "not yet assigned", "move the assignment up", other)
     if name in scope.modes:
         message = f"`{name}` is a mode: it picks a function"
@@ -86,12 +97,35 @@ def unknown_value(cx: Context, scope: Scope, expr: ast.Name) -> Term:
         message = f"`{name}` is a function, not a value"
         return cx.error(scope, "E0210", message, expr.span, "a function without its argument", f"call it: `{name}(x)`")
     axis = next((a for a in visible(scope) if a == name.upper() or a == name.capitalize()), None)
-    fix = f"declare it: `input {name}[N]` or `param {name} = 1`"
+    fix = instead or f"declare it: `input {name}[N]` or `param {name} = 1`"
     if axis is not None:
         fix = f"axes start with a capital: `{axis}` is its index, `size({axis})` its length"
     elif near is not None:
         fix = f"did you mean `{near}`?"
     return cx.error(scope, "E0201", f"`{name}` is not known", expr.span, "no value has this name", fix)
+
+
+def _circle(scope: Scope, name: str) -> list[str]:
+    """How what is being assigned reads itself by way of `name`: the names in order, itself first; [] if not so."""
+    start = scope.assigning
+    came: dict[str, str] = {name: start}
+    queue = [name]
+    while queue:
+        here = queue.pop()
+        if here == start:
+            path = [start]
+            while came[path[-1]] != start:
+                path.append(came[path[-1]])
+            return [start, *reversed(path[1:])]
+        for node in walk((scope.written.get(here),)):
+            if isinstance(node, ast.Name | ast.Primed) and node.name in scope.written and node.name not in came:
+                came[node.name] = here
+                queue.append(node.name)
+    return []
+
+
+def _chain(names: list[str]) -> str:
+    return " → ".join(f"`{name}`" for name in names)
 
 
 def unknown_function(cx: Context, scope: Scope, name: str, span: Span) -> Term:
@@ -110,6 +144,10 @@ def unknown_function(cx: Context, scope: Scope, name: str, span: Span) -> Term:
     if name == "root":
         message = "`root` is written with its unknown and the interval that holds it"
         return cx.error(scope, "E0412", message, span, "of which unknown?", "write `root(t in [low, high]: f)`")
+    if name == cx.name and scope.site is None:
+        message = f"`{name}` is this file, which can't call itself: losses are written out where they are called"
+        fix = "say it with a reduction over an axis, or rename the file if another loss is meant"
+        return cx.error(scope, "E0206", message, span, "calls itself", fix)
     near = guess(cx, name, functions_known(cx, scope))
     fix = f"did you mean `{near}`?" if near else f"define it, `def {name}(x) = …`, or install the pack that brings it"
     blamed = absent(name, cx.registry.failures)

@@ -19,12 +19,7 @@ from lossdsl.syntax.brackets import Bracketed, callee
 from lossdsl.syntax.names import Mistake, axis_name, between, check_letters, span_of, value_name
 from lossdsl.syntax.words import DRAWS, KINDS, NOT_ARGUMENTS
 
-_CONSTANTS = {
-    "True": "write 1, or the comparison itself",
-    "False": "write 0, or the comparison itself",
-    "None": "leave it out: an input with a default may be left out of a call",
-}
-
+_CONSTANTS = frozenset({"True", "False", "None"})
 
 _DRAWS = {"gauss": "normal", "gaussian": "normal", "randn": "normal", "rand": "uniform"}
 _REAL = "leave it out: a tensor is of real numbers unless something else is said"
@@ -74,13 +69,17 @@ class Builder(Transformer[Token, Any]):
             raise Mistake("E0118", "a number has at most 40 characters", span, f"this one has {len(text)}")
         value = float(text)
         if value == float("inf") or (value == 0 and text.lower().partition("e")[0].strip("0.")):
-            raise Mistake("E0118", "this number is outside the range of float64", span, "beyond 1e308 or 1e-323")
+            message = "this number is outside the range of float64"
+            fix = "write `inf` if infinity is meant" if value else "write `0`"
+            raise Mistake("E0118", message, span, "beyond 1e308" if value else "below 1e-323", fix)
         return ast.Number(text, span=span)
 
     def name(self, token: Token) -> ast.Expr:
         text, span = str(token), span_of(token)
         if text in _CONSTANTS:
-            raise Mistake("E0112", f"`{text}` is Python, not .loss", span, "not a value here", _CONSTANTS[text])
+            raise Mistake(
+                "E0112", f"`{text}` is Python, not .loss", span, "not a value here"
+            )  # `habits.py` has the fix
         if text == "if":
             fix = "write `(if … then … else …)`"
             raise Mistake("E0121", "an `if` inside an operation needs brackets", span, "here", fix)
@@ -151,8 +150,8 @@ class Builder(Transformer[Token, Any]):
         given = tuple(a for a in args if a is not None)
         for argument in given:
             if argument.name in NOT_ARGUMENTS:
-                fix = "name the axis in brackets: `softmax[C](x)`"
                 message = f"`{argument.name}=` isn't how an axis is said"
+                fix = f"name the axis in brackets: `{function.name}[C](x)`"
                 raise Mistake("E0111", message, argument.span, "axes have names, not numbers", fix)
         return ast.Call(
             function.name, axes, given, function_span=function.span, span=between(function.span, span_of(right))

@@ -112,6 +112,6 @@ def _declared(text: str, rule: str) -> list[str]:
 def _functions(text: str, rule: str, declared: list[str]) -> list[str]:
     """Which of the declared names may be functions: those of a def, also without its word, and those that are modes."""
     left, *right = _ASSIGNED.split(text, maxsplit=1)
-    if rule == "def_" or (right and "(" in left) or "{" in text:
+    if rule == "def_" or (right and "(" in left) or "{" in text or "lambda" in text:
         return declared
     return [] if rule else declared[:2]

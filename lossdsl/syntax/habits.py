@@ -12,18 +12,21 @@ from dataclasses import dataclass
 
 _NAME = r"[^\W\d]\w*'*"
 _OPERAND = r"(?:[\w'\])])\s*"  # the end of one
+_NUMBER = r"-?(?:\d[\d.]*(?:[eE][-+]?\d+)?|inf\b)"
+_INTERVAL = rf"[\[(]\s{{0,9}}{_NUMBER}\s{{0,9}},\s{{0,9}}{_NUMBER}\s{{0,9}}[\])]"
 _OPERATOR = r"(?:[-+*/^<>=,(\[]|\b(?:and|or|not|then|else|where|weighted|return|if))\s*"
 
 
 @dataclass(frozen=True, slots=True)
 class Never:
-    """A spelling with no place in the language."""
+    """A spelling with no place in the language, or in statements of `rules`; its group `mark` is underlined."""
 
     code: str
     pattern: re.Pattern[str]
     message: str
     label: str
     fix: str
+    rules: frozenset[str] = frozenset()  # empty: any
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +42,8 @@ class At:
     rules: frozenset[str] = frozenset()  # empty: any
 
 
-def _never(code: str, pattern: str, message: str, label: str, fix: str) -> Never:
-    return Never(code, re.compile(pattern), message, label, fix)
+def _never(code: str, pattern: str, message: str, label: str, fix: str, rules: str = "") -> Never:
+    return Never(code, re.compile(pattern), message, label, fix, frozenset(rules.split()))
 
 
 def _at(code: str, before: str, after: str, message: str, label: str, fix: str, rules: str = "") -> At:
@@ -48,10 +51,19 @@ def _at(code: str, before: str, after: str, message: str, label: str, fix: str, 
 
 
 NEVER = (
+    # the interval of a param
+    _never("E0137", rf"\b(?P<x>{_NAME})\s{{0,9}}(?:in\s{{0,9}})?(?P<i>{_INTERVAL})\s{{0,9}}=\s{{0,9}}(?P<n>{_NUMBER})",
+           "the interval comes last", "too early here", "write `{x} = {n} in {i}`", "param"),
+    _never("E0137", rf"(?<==)\s{{0,9}}(?P<mark>(?P<n>{_NUMBER})\s{{0,9}},?\s{{0,9}}(?P<i>{_INTERVAL}))",
+           "a param's interval stands behind `in`", "an interval?", "write `{n} in {i}`", "param"),
+    _never("E0137", r",(?=\s{0,9}in\b)", "no comma stands before `in`", "here", "take it out", "param input"),
+    # operators
     _never("E0106", r"\*\*", "`**` is not an operator", "a power?", "write `^`"),
     _never("E0128", r"&&?", "`{all}` is not an operator", "for booleans?", "write `and`"),
     _never("E0128", r"\|\||\|(?!>)", "`{all}` is not an operator", "for booleans?",
            "write `or` between booleans, `abs(x)` for |x|, `|>` before a call"),
+    _never("E0128", r"~(?!\s{0,9}(?:normal|uniform|gumbel|randn?|gauss\w*)\b)",
+           "`~` is not an operator", "for booleans?", "write `not`"),
     _never("E0128", r"!(?!=)", "`!` is not an operator", "for booleans?", "write `not`"),
     _never("E0128", r"<>|=!", "`{all}` is not an operator", "a comparison?", "write `!=`"),
     _never("E0128", r"=<", "`=<` is not an operator", "a comparison?", "write `<=`"),
@@ -66,6 +78,8 @@ NEVER = (
     _never("E0130", r"%", "`%` is not an operator", "a remainder?", "write `mod(a, b)`"),
     _never("E0130", r"@", "`@` is not an operator", "a product of matrices?",
            "name the axis summed over: `dot[D](a, b)`"),
+    _never("E0130", rf"\b(?P<x>{_NAME})\s{{0,9}}(?P<op>[-+*/^])=(?!=)", "`{op}=` is not an assignment",
+           "a name is assigned once", "give the new value a name of its own: `{x}2 = {x} {op} …`"),
     _never("E0130", r"(?P<op>[-+*/^])=(?!=)", "`{all}` is not an assignment", "a name is assigned once",
            "give the new value a new name"),
     _never("E0130", r":=", "`:=` is not an assignment", "here", "write `=`, on a line of its own"),
@@ -88,8 +102,18 @@ NEVER = (
            "a value has no methods", "functions come first", "write `{f}[{axis}](…)`, with the name of the axis"),
     _never("E0129", rf"(?<=[\w'\])])\.(?P<f>{_NAME})", "a value has no methods or attributes", "functions come first",
            "write `{f}(…)`"),
+    _never("E0122", r"\[\s*(?:(?::|\.\.\.)\s*,\s*){0,3}None\s*(?:,\s*(?::|\.\.\.)\s*){0,3}\]", "there are no slices",
+           "a new axis?", "take it out: axes have names; `x'` is x for another row, as in `x - x'`"),
     _never("E0122", r"\.\.\.", "`...` stands for no axes", "axes have names", "name the axes; those not named stay"),
+    _never("E0112", rf"^(?P<f>{_NAME})\s*=\s*lambda\s+(?P<x>[\w\s,]{{1,40}}?)\s*:", "`lambda` is Python, not .loss",
+           "a function?", "write `def {f}({x}) = …`", "assign"),
     _never("E0112", r"\blambda\b(?=[\s\w,]*:)", "`lambda` is Python, not .loss", "a function?", "write `def f(x) = …`"),
+    _never("E0112", r"(?<![\w.])True\b", "`True` is Python, not .loss", "not a value here",
+           "write 1, or the comparison itself"),
+    _never("E0112", r"(?<![\w.])False\b", "`False` is Python, not .loss", "not a value here",
+           "write 0, or the comparison itself"),
+    _never("E0112", r"(?<![\w.])None\b", "`None` is Python, not .loss", "not a value here",
+           "leave it out: an input with a default may be left out of a call"),
     _never("E0112", r"\belif\b", "`elif` is Python, not .loss", "here", "write `else if … then …`"),
     _never("E0112", r"(?<=[\w)\]]) (?:is not|is)\b", "`is` is Python, not .loss", "a comparison?",
            "write `==` or `!=`"),
@@ -120,6 +144,10 @@ AT = (
         "def_"),
     _at("E0137", r".*", r"where\b", "`where` has no place in this declaration", "not expected here",
         "say which entries there are in `axis T where …`", "input param"),
+    _at("E0136", rf".*?\b(?P<x>{_NAME})\s*\[(?P<a>[^\[\]]*)\]\s*", r"\[(?P<b>[^\[\]]*)\]",
+        "axes stand in one bracket", "a second one", "write `{x}[{a}, {b}]`", "input param"),
+    _at("E0136", rf".*?\b(?P<x>{_NAME})\s*:\s*\w+\s*", r"(?P<axes>\[[^\[\]]*\])",
+        "axes stand right behind the name", "not here", "write `{x}{axes}`", "input param"),
     # the left side of an assignment
     _at("E0107", rf"{_NAME}\s*=", r"=", "`==` compares; an assignment has one `=`", "a second one", "write `=`",
         "assign"),
@@ -192,6 +220,8 @@ AT = (
         "claim"),
     _at("E0127", rf".*{_OPERATOR}", r"\+", "a `+` stands between two values", "nothing before it", "take it out"),
     _at("E0127", rf".*{_OPERATOR}", r"not\b", "`not` inside a comparison needs brackets", "here", "write `(not …)`"),
+    _at("E0127", rf".*{_OPERAND}", r"in\b", "`in` stands in a declaration, before an interval", "not expected here",
+        "write `x >= low and x <= high`, or `any[K](x == y)` for one of several", "assign return_ def_ claim expr"),
     _at("E0133", rf".*{_OPERAND}", rf"(?P<x>{_NAME})", "a comma is missing", "before this", "write `, {x}`",
         "input param batch"),
     _at("E0133", r"(?:.*[^\w.])?(?P<f>log|exp|sqrt|abs|sin|cos|tan|tanh|relu|sigmoid|softplus|softmax|log_softmax)\s+",
@@ -201,15 +231,19 @@ AT = (
         "put `*` between two factors, a comma between arguments"),
     _at("E0133", rf".*{_OPERAND}", r"\(", "an operator or a comma is missing", "before this",
         "put `*` between two factors"),
+    _at("E0127", r".+", r"\{", "braces hold the names of a mode, in a param", "not expected here",
+        "give each value a name of its own", "assign return_ def_ claim expr"),
     _at("E0127", r".+", r"\{", "braces hold the names of a mode, in a param", "not expected here", ""),
     _at("E0127", r".+", r":", "a colon stands before a kind, in an input, a param or a def", "not expected here", ""),
     _at("E0127", rf".*{_OPERATOR}", r"(?:[-+*/^<>=]=?|,|\|>|and\b|or\b)", "a value is missing before `{all}`",
         "here", ""),
     _at("E0127", r".*\[[^\]]*", r"\d+", "axes have names, not numbers", "a size?",
-        "write a capital name, as in `x[N, C]`",
+        "write a capital name, as in `x[N, C]`; `axis C = 10` says a size",
         "input param def_ batch axis"),
     _at("E0127", r"[^(\[]*|.*[\])][^(\[]*", r",", "one value is returned", "a second one",
         "write `output name` above, to hand a value out beside the loss", "return_"),
+    _at("E0127", r"(?:.*[^\w'\])\s])?\s*\([^()]*", r",", "round brackets hold one value", "a second one",
+        "write numbers in a row as `[1, 2]`", "assign return_ def_ claim expr"),
     _at("E0127", r".+", r",", "a comma stands between arguments, in brackets", "not expected here", ""),
 )  # fmt: skip
 

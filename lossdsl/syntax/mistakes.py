@@ -9,15 +9,17 @@ from __future__ import annotations
 import re
 from itertools import islice
 
-from lossdsl.source.diagnostic import Diagnostic, Label
+from lossdsl.source.diagnostic import Diagnostic, Label, in_order
 from lossdsl.source.text import Source, Span
+from lossdsl.syntax.dims import OVER_AXES, arguments, dims, file_axes, over_axes, said_axes
 from lossdsl.syntax.foreign import FUNCTIONS
-from lossdsl.syntax.habits import AT, ENDS, NEVER
+from lossdsl.syntax.habits import AT, ENDS, NEVER, Never
 from lossdsl.syntax.lines import Line, starts_statement
 from lossdsl.syntax.odd import is_odd, odd_character
 
 _TEXTS = re.compile(r'"""[\s\S]*?(?:"""|\Z)|"[^"\n]*"?|#[^\n]*')
-_FIRST_AXES = re.compile(r"^input\s+\w+\s*\[(?:[^\]\n]*,)?\s*(?P<axis>[A-Z]\w*)\s*\]", re.MULTILINE)
+_QUOTED = re.compile(r"""(?<![\w'])'[^'\n]*'|"[^"\n]*\"?""")
+_QUOTING = ("loss_head", "map_head", "alias", "docstring", "cite", "tags")
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
 _SHOWN = 20  # findings in one statement
 _BEFORE = 500  # characters before the place that are looked at
@@ -27,41 +29,77 @@ def explain_line(source: Source, line: Line, rule: str, at: int) -> list[Diagnos
     """Why a statement could not be read: the parser stopped at offset `at`, or at the statement's end."""
     start = line.span.start
     code = source.text[start : line.span.end]
-    masked = _TEXTS.sub(lambda m: re.sub(r"[^\n]", '"', m.group()), code)
-    found = _never(masked, start, _axis(source.text))
-    if found:
+    masked = _masked(code)
+    found = _never(masked, rule, start, file_axes(source.text))
+    if found and found[0].labels[0].span.start <= at:
         return found
     bracket = _swallowed(source, line, at) or _brackets(source, line)
     if bracket is not None:
-        return [bracket]
-    return [_at(code, masked, rule, min(max(at - start, 0), len(code)), start)]
+        return found or [bracket]
+    reason = _at(code, masked, rule, min(max(at - start, 0), len(code)), start)
+    return [reason, *_other_texts(code, masked, rule, start, reason), *found]
 
 
-def _axis(text: str) -> str:
-    """The last axis of the first input that has any: the one that a reduction most likely runs over."""
-    found = _FIRST_AXES.search(text)
-    return found.group("axis") if found else "C"
+def beside(source: Source, line: Line, rule: str, mistake: Diagnostic) -> list[Diagnostic]:
+    """A mistake with what else is never right in its statement, which explains it where both are of one place."""
+    start = line.span.start
+    code = source.text[start : line.span.end]
+    found = _never(_masked(code), rule, start, file_axes(source.text))
+    place = mistake.labels[0].span
+    within = any(d.labels[0].span.start < place.end and place.start < d.labels[0].span.end for d in found)
+    return found if within else in_order([mistake, *found])
 
 
-def _never(masked: str, start: int, axis: str) -> list[Diagnostic]:
-    found: list[Diagnostic] = []
-    taken: list[Span] = []
+def _masked(code: str) -> str:
+    """A statement with its texts and comments blotted out."""
+    return _TEXTS.sub(lambda m: re.sub(r"[^\n]", '"', m.group()), code)
+
+
+def _other_texts(code: str, masked: str, rule: str, start: int, first: Diagnostic) -> list[Diagnostic]:
+    """The quoted texts behind the first one that has no place in a statement."""
+    if first.code != "E0135" or rule in _QUOTING:
+        return []
+    places = (m.start() for m in _QUOTED.finditer(code, first.labels[0].span.end - start))
+    return [_at(code, masked, rule, place, start) for place in islice(places, _SHOWN)]
+
+
+def _never(masked: str, rule: str, start: int, axes: tuple[str, ...]) -> list[Diagnostic]:
+    found = dims(masked, start, axes)
+    taken = [d.labels[0].span for d in found]
     for habit in NEVER:
+        if habit.rules and rule not in habit.rules:
+            continue
         for match in islice(habit.pattern.finditer(masked), _SHOWN):
-            span = Span(start + match.start(), start + match.end())
+            place = "mark" if "mark" in habit.pattern.groupindex else 0
+            span = Span(start + match.start(place), start + match.end(place))
             if any(span.start < t.end and t.start < span.end for t in taken):
                 continue
             taken.append(span)
-            words = _words(match) | {"axis": axis}
+            words = _words(match) | {"axis": axes[-1]}
             label = Label(span, habit.label)
             fix = habit.fix.format(**words)
-            if words.get("f") in FUNCTIONS:  # what the language has instead of torch's
-                fix = FUNCTIONS[words["f"]]
+            if words.get("f"):
+                fix = _instead(habit, words, masked, rule, match.end(), axes) or fix
             found.append(Diagnostic(habit.code, habit.message.format(**words), (label,), fix))
     said = {i for span in taken for i in range(span.start, span.end)}
     odd = (start + i for i, c in enumerate(masked) if is_odd(c))
-    found += islice((odd_character(masked[i - start], i) for i in odd if i not in said), _SHOWN)
+    found += islice((odd_character(masked[i - start], i, masked[i - start - 1]) for i in odd if i not in said), _SHOWN)
     return sorted(found, key=lambda d: d.labels[0].span.start)[:_SHOWN]
+
+
+def _instead(habit: Never, words: dict[str, str], masked: str, rule: str, behind: int, axes: tuple[str, ...]) -> str:
+    """What the language has instead of a function of torch or a method, with its argument where that is short."""
+    function = words["f"]
+    if function in FUNCTIONS:
+        return FUNCTIONS[function]
+    if habit.code != "E0129" or not masked.startswith("(", behind):
+        return ""
+    if rule == "return_" and function in ("mean", "sum") and re.fullmatch(r"\(\s*\)\s*", masked[behind:]):
+        return "take it out: the caller reduces over the batch, as `reduction=` says"
+    over = said_axes(masked, behind, axes)
+    if "lib" in words:
+        return f"write `{over_axes(function, arguments(masked, behind, 1 if function in OVER_AXES else 9), over)}`"
+    return f"write `{over_axes(function, words.get('x', '…'), over)}`"
 
 
 def _words(match: re.Match[str]) -> dict[str, str]:
@@ -138,8 +176,11 @@ def _at(code: str, masked: str, rule: str, at: int, start: int) -> Diagnostic:
     label = Label(Span(start + at, start + at + len(what)), "not expected here")
     if at == 0:
         fix = "start it with a word such as `input` or `return`, or with a name and `=`"
+        if not re.search(r"\w", code):
+            fix = "take it out"
         return Diagnostic("E0116", f"no statement starts with `{what}`", (label,), fix)
-    return Diagnostic("E0127", f"`{what}` can't stand here", (label,), ENDS.get(rule, ""))
+    fix = "take it out" if re.fullmatch(r"[.,:;?!]\s*", code[at:]) else ENDS.get(rule, "")
+    return Diagnostic("E0127", f"`{what}` can't stand here", (label,), fix)
 
 
 def _mark(at: int, ahead: str, code: str, start: int) -> Span:

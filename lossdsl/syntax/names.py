@@ -77,4 +77,4 @@ def check_letters(name: str, span: Span) -> None:
         raise Mistake("E0110", "a name starts with a letter", span, "starts with `_`", "leave out the `_`")
     for i, letter in enumerate(name):
         if not (letter.isascii() or letter.isalpha()):
-            raise Mistake.of(odd_character(letter, span.start + i))
+            raise Mistake.of(odd_character(letter, span.start + i, name[max(i - 1, 0)]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 from lossdsl.source.diagnostic import Diagnostic, Label
 from lossdsl.source.text import Span
 
@@ -23,8 +25,13 @@ def is_odd(letter: str) -> bool:
     return letter not in _PLAIN and not (letter.isascii() and letter.isalnum()) and not letter.isalpha()
 
 
-def odd_character(letter: str, offset: int) -> Diagnostic:
-    """What to type instead of a character that isn't of the language."""
+def odd_character(letter: str, offset: int, before: str = "") -> Diagnostic:
+    """What to type instead of a character that isn't of the language; `before` is the one in front of it."""
+    whole = unicodedata.normalize("NFC", before + letter) if unicodedata.combining(letter) else ""
+    if len(whole) == 1:
+        message = f"`{whole}` is written as two characters, a letter and an accent"
+        place = Label(Span(offset - 1, offset + 1), "these two")
+        return Diagnostic("E0103", message, (place,), f"write `{whole}` as one: type it anew, or save the file as NFC")
     shown = letter if letter.isprintable() and not letter.isspace() else f"U+{ord(letter):04X}"
     instead = _INSTEAD.get(letter)
     if instead is not None:

@@ -12,7 +12,7 @@ from lossdsl.syntax import ast
 from lossdsl.syntax.lines import Line
 from lossdsl.syntax.words import PARTS, RESERVED
 
-_ASSIGNS = re.compile(r"[^\W\d]\w*'*\s*=")
+_ASSIGNS = re.compile(r"[^\W\d]\w*'*\s*[-+*/^]?=")  # `loss += x` is none of the head
 _FOREIGN = {
     "import": "a file needs no imports: every function of the language is at hand",
     "from": "a file needs no imports: every function of the language is at hand",

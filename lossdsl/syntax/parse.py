@@ -16,7 +16,7 @@ from lossdsl.source.text import Source, Span
 from lossdsl.syntax import ast
 from lossdsl.syntax.gaps import NONE, Broken, Gaps, gaps
 from lossdsl.syntax.lines import DEEPEST, Line, scan
-from lossdsl.syntax.mistakes import explain_line
+from lossdsl.syntax.mistakes import beside, explain_line
 from lossdsl.syntax.order import assemble, rule_of
 from lossdsl.syntax.sequence import check_order, missing_head
 
@@ -119,6 +119,9 @@ def read(source: Source) -> Reading:
             broken.append(Broken(rule, line.span, node is not None))
             if not block and rule == "def_" and any(d.code == "E0112" for d in found):
                 block = column
+            if any(d.code == "E0116" for d in found):  # no statement of any kind, so of no place in the file either
+                broken[-1] = Broken("", line.span)
+                continue
         if block and column > block:  # in the body of a def of Python, whose place in the file is no other mistake
             broken.append(Broken("def_", line.span))
             continue
@@ -160,10 +163,10 @@ def _statement(source: Source, line: Line, rule: str) -> tuple[Any | None, list[
                 built = _parser().parse(TextSlice(text, line.span.start, line.span.end), start=rule)
                 check_tree(built, DEEPEST)
             except Mistake as mistake:
-                found.append(mistake.diagnostic)
                 turned = _turned(text, mistake.diagnostic)
                 if turned is None or len(found) >= MOST_NAMES:
-                    return None, found
+                    return None, [*found, *beside(source, line, rule, mistake.diagnostic)]
+                found.append(mistake.diagnostic)
                 text = turned  # go on as if the name had been right, to find the others
             else:
                 return built, found

@@ -6,7 +6,7 @@ from __future__ import annotations
 RESERVED = frozenset({"if", "then", "else", "and", "or", "not", "where", "weighted", "in"})
 
 # Names that no argument has: an axis is said by its name, in brackets.
-NOT_ARGUMENTS = frozenset({"dim", "dims", "axis", "keepdim", "keepdims"})
+NOT_ARGUMENTS = frozenset({"dim", "dims", "axis", "axes", "keepdim", "keepdims"})
 
 # The first words of statements, with the part of the file in which the statement stands.
 HEAD, DECLARATION, BODY, OUTPUT, RETURN, AFTER = range(6)

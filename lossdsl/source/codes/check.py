@@ -46,8 +46,9 @@ CODES: tuple[ErrorCode, ...] = (
     ),
     ErrorCode(
         "E0206",
-        "a function calls itself",
-        "Functions are written out where they are called, which has no end if one calls itself.",
+        "a definition goes in a circle",
+        "Functions are written out where they are called, which has no end if one calls itself, or another that calls "
+        "it. A value must be known before it is read, so it can't be defined by itself either.",
         _ROW + "def f(x) = f(x - 1)\nreturn f(logits[target])\n",
         "Say it with a reduction over an axis, or with `root`.",
     ),
