@@ -136,7 +136,7 @@ def _convert(signature: Signature, given: Sequence[Any]) -> list[Tensor | None]:
                     f"not {type(x).__name__}"
                 )
             real = spec.kind == "real"
-            x = torch.tensor(x, dtype=compute_dtype(tensors) if real else None)
+            x = torch.tensor(x, dtype=compute_dtype(tensors) if real else None, device="cpu")
         tensors.append(_kind(signature, spec, x))
     if any(x is not None and not x.is_floating_point() for x in tensors):
         _soften(signature, tensors)

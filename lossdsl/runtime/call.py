@@ -107,11 +107,11 @@ class Call:
         kept = self.seeds
         if kept is None or kept[0] != scale:
             with torch.inference_mode(False):
-                kept = self.seeds = (scale, torch.tensor(scale, dtype=torch.float64))
+                kept = self.seeds = (scale, torch.tensor(scale, dtype=torch.float64, device="cpu"))
         return kept[1]
 
     def divided(self, rows: Tensor, scale: float) -> Tensor:
         """The reduced value."""
         total = rows.sum(dtype=torch.float64).item()
         value = total * scale if scale else 0.0
-        return torch.tensor(value, dtype=rows.dtype)
+        return torch.tensor(value, dtype=rows.dtype, device="cpu")

@@ -252,7 +252,7 @@ class Rows(_Factor):
         self.whole: Columns | None = None  # where entries can't be computed apart
         if kept is None and side.forward is not None and not side.apart:
             self.whole = Columns(source, side, axes, over)
-        self.last = torch.empty(())
+        self.last = torch.empty((), device="cpu")
         self.spare: Tensor | None = None
 
     def take(self, entries: Entries) -> Tensor:

@@ -36,7 +36,7 @@ class Quick:
         if kept is None or kept[0] != shape or kept[1].dtype is not dtype:
             assert isinstance(self.fill, int | float)
             with torch.inference_mode(False):  # a later call may want a gradient
-                kept = (shape, torch.full(shape, self.fill, dtype=dtype))
+                kept = (shape, torch.full(shape, self.fill, dtype=dtype, device="cpu"))
             self.kept = kept
         return kept[1]
 

@@ -111,7 +111,7 @@ def _out_of_range(
         at = own.index(signature.fold)
         shape = shape[:at] + bound.folded + shape[at + 1 :]
     place = ", ".join(
-        str(int(i)) for i in torch.unravel_index(torch.tensor(flat), shape)
+        str(int(i)) for i in torch.unravel_index(torch.tensor(flat, device="cpu"), shape)
     )
     axis = base_axis(spec.target)
     by = next(

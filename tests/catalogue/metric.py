@@ -142,6 +142,8 @@ TABLE: dict[str, Row] = {
     "angular__pml": Row("angular", EMB | {"alpha_deg": "alpha"}),
     "tuplet_margin__pml": Row("tuplet_margin", EMB | {"margin_deg": "slack", "scale": "s"}),
     "fast_ap__pml": Row("fast_ap", EMB, params={"edges": 11}, leaves=("num_bins",)),
+    "siglip__formula": Row("siglip"),
+    "barlow_twins__formula": Row("barlow_twins"),
     "vicreg__pml": Row("vicreg", {"z1": "a", "z2": "b", "invariance": "inv", "variance": "v", "covariance": "c"}),
     "gumbel_contrastive__sparsecbm_tau0.7": Row("gumbel_contrastive", {"noise0": "g0", "noise1": "g1"}),
     "dimco__formula_lam0.5": Row("dimco", {"code_logits": "code", "labels": "y"}),

@@ -60,6 +60,15 @@ TABLE: dict[str, Row] = {
     "symmetric_cross_entropy__ldr_balance0.5_A4": Row(
         "symmetric_cross_entropy", params={"alpha": 0.5, "beta": 0.5, "a": -4.0}, leaves=("balance", "A")
     ),
+    "charbonnier__formula_eps0.1": Row("charbonnier"),
+    "gaussian_crps__formula": Row("gaussian_crps"),
+    "gaussian_nll__torch": Row("gaussian_nll"),
+    "huber__torch": Row("huber"),
+    "l1__torch": Row("l1"),
+    "log_cosh__formula": Row("log_cosh"),
+    "mse__torch": Row("mse"),
+    "poisson_nll__torch": Row("poisson_nll"),
+    "smooth_l1__torch": Row("smooth_l1"),
     "weighted_bce__torch": Row("weighted_bce"),
     "weighted_ce__torch": Row("weighted_cross_entropy", {**LABELS, "weight": "class_weight"}),
     "weighted_cross_entropy__torch": Row("weighted_cross_entropy"),

@@ -141,7 +141,7 @@ class Kernel:
             else:
                 shape = tuple([extents[a] for a in axes])
                 dtype = {"real": variant.real, "int": torch.int64, "bool": torch.bool}[source]
-                makers.append((len(numbers), torch.empty, -1, shape, dtype))
+                makers.append((len(numbers), new, -1, shape, dtype))
                 numbers += [0, *torch.empty(shape, device="meta").stride()]
         nowhere: tuple[Tensor | None, ...] = (None,) * len(makers)
         pack, function = struct.Struct(f"{len(numbers)}l").pack, variant.function
@@ -154,7 +154,7 @@ class Kernel:
             for (place, make, source, shape, dtype), there in zip(makers, into, strict=True):
                 out = there
                 if out is None:
-                    out = make(shape, dtype=dtype) if source < 0 else make(given[source])
+                    out = make(shape, dtype) if source < 0 else make(given[source])
                 values[place] = out.data_ptr()
                 found.append(out)
             function(pack(*values))
@@ -177,6 +177,11 @@ class Kernel:
         return Variant(self.real(dtypes), run, function)
 
 
+def new(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """Memory for a result. On the CPU, whatever `torch.set_default_device` says: the kernel writes to its address."""
+    return torch.empty(shape, dtype=dtype, device="cpu")
+
+
 def result(
     into: Sequence[Tensor | None],
     place: int,
@@ -190,7 +195,7 @@ def result(
     """
     given = into[place] if place < len(into) else None
     if given is None:
-        return torch.empty(shape, dtype=dtype) if like is None else fresh(like)
+        return new(shape, dtype) if like is None else fresh(like)
     if given.shape != torch.Size(shape) or given.dtype != dtype or not given.is_cpu:
         raise ValueError(
             f"result {place} is {dtype} of shape {tuple(shape)} on the CPU, not {given.dtype} of {tuple(given.shape)}"
