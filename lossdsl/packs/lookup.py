@@ -7,6 +7,7 @@ from difflib import get_close_matches
 
 from lossdsl.packs.files import canonical
 from lossdsl.packs.header import header_of
+from lossdsl.packs.migrating import alike, read_rows
 from lossdsl.registry import LossFile, PluginFailure
 
 
@@ -53,10 +54,13 @@ def absent(name: str, failures: Iterable[PluginFailure]) -> str:
 
 
 def suggest(losses: Mapping[str, LossFile], name: str) -> tuple[str, ...]:
-    """Up to three names that the given one is likely a slip of: near in letters, or parts of it in another order."""
+    """Up to three names that the given one is likely a slip of: what it has the initials of or another library calls
+    so, then what is near in letters or has its parts in another order."""
     bare = canonical(name.rsplit("/", 1)[-1])
     names = sorted({loss.name for loss in losses.values()})
-    close = get_close_matches(bare, names, n=3, cutoff=0.7)
+    elsewhere = {ours for row in alike(read_rows(), bare) for ours in row.losses} if len(bare) > 3 else set()
+    close = [other for other in names if other in elsewhere or bare == "".join(word[0] for word in other.split("_"))]
+    close += [other for other in get_close_matches(bare, names, n=3, cutoff=0.7) if other not in close]
     words = {word for word in bare.split("_") if len(word) > 2}
     by_words = [other for other in names if other not in close and words and words <= set(other.split("_"))]
     return tuple((close + by_words)[:3])

@@ -136,7 +136,9 @@ def _convert(signature: Signature, given: Sequence[Any]) -> list[Tensor | None]:
                     f"not {type(x).__name__}"
                 )
             real = spec.kind == "real"
-            x = torch.tensor(x, dtype=compute_dtype(tensors) if real else None, device="cpu")
+            x = torch.tensor(
+                x, dtype=compute_dtype(tensors) if real else None, device="cpu"
+            )
         tensors.append(_kind(signature, spec, x))
     if any(x is not None and not x.is_floating_point() for x in tensors):
         _soften(signature, tensors)
@@ -147,6 +149,10 @@ def _kind(signature: Signature, spec: InputSpec, x: Tensor) -> Tensor:
     name, kind = f"{signature.name}: {spec.name}", spec.kind
     if x.is_complex():
         raise TypeError(f"{name} is complex; losses are of real numbers")
+    if x.is_nested or x.layout is not torch.strided:
+        layout = "nested" if x.is_nested else str(x.layout).removeprefix("torch.")
+        how = "to_padded_tensor(0.0)" if x.is_nested else "to_dense()"
+        raise TypeError(f"{name} is {layout}, not strided: pass {spec.name}.{how}")
     if not x.is_floating_point():
         return x != 0 if kind == "bool" and x.dtype != torch.bool else x
     if kind == "real" or kind.startswith("prob"):

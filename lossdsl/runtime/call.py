@@ -107,7 +107,10 @@ class Call:
         kept = self.seeds
         if kept is None or kept[0] != scale:
             with torch.inference_mode(False):
-                kept = self.seeds = (scale, torch.tensor(scale, dtype=torch.float64, device="cpu"))
+                kept = self.seeds = (
+                    scale,
+                    torch.tensor(scale, dtype=torch.float64, device="cpu"),
+                )
         return kept[1]
 
     def divided(self, rows: Tensor, scale: float) -> Tensor:

@@ -36,7 +36,7 @@ def param(spec: ParamSpec, value: Any) -> Tensor:
     else:
         if spec.integer and not float(value).is_integer():
             raise TypeError(f"{spec.name} is an integer, not {value!r}")
-        tensor = torch.tensor(value, dtype=dtype, device="cpu")  # whatever torch.set_default_device says
+        tensor = torch.tensor(value, dtype=dtype, device="cpu")
     if tensor.dim() != len(spec.axes):
         what = "a number" if not spec.axes else f"a vector over {spec.axes[0]}"
         raise ValueError(f"{spec.name} is {what}, not of shape {tuple(tensor.shape)}")
@@ -196,7 +196,10 @@ def _call(
         if p.dim() and p.device != tensors[0].device:
             p = p.to(tensors[0].device)
         operands.append(p)
-    operands += [torch.tensor(int(inputs[i] is not None), device="cpu") for i in compiled.computed]
+    operands += [
+        torch.tensor(int(inputs[i] is not None), device="cpu")
+        for i in compiled.computed
+    ]
     sizes = tuple(bound.sizes[axis] for axis, _ in signature.sizes)
     word = reduction if signature.kind != "map" else "none"
     how = Call(

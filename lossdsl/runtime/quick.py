@@ -56,6 +56,8 @@ def bind_quickly(
                 missing = True
                 continue
             return None
+        if x.is_nested or x.layout is not torch.strided:
+            return None
         shape = x.shape
         if len(shape) != q.rank or x.is_floating_point() is not q.real or not x.is_cpu:
             return None

@@ -104,15 +104,13 @@ def _out_of_range(
     bad: Tensor,
     size: int,
 ) -> IndexError:
-    flat = int(bad.reshape(-1).nonzero()[0])
+    first = bad.reshape(-1).nonzero()[0, 0].cpu()
     shape = tuple(x.shape)
     if bound.folded is not None:
         own = [a for a in spec.axes if a != spec.target or len(spec.axes) == x.dim()]
         at = own.index(signature.fold)
         shape = shape[:at] + bound.folded + shape[at + 1 :]
-    place = ", ".join(
-        str(int(i)) for i in torch.unravel_index(torch.tensor(flat, device="cpu"), shape)
-    )
+    place = ", ".join(str(int(i)) for i in torch.unravel_index(first, shape))
     axis = base_axis(spec.target)
     by = next(
         (
@@ -124,7 +122,7 @@ def _out_of_range(
     )
     what = "rows" if axis in signature.batch else "classes"
     return IndexError(
-        f"{signature.name}: {spec.name}[{place}] = {int(x.reshape(-1)[flat])}, "
+        f"{signature.name}: {spec.name}[{place}] = {int(x.reshape(-1)[int(first)])}, "
         f"but {by} has {size} {what} (0..{size - 1})"
     )
 

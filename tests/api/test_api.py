@@ -98,6 +98,10 @@ def test_an_artifact(tmp_path: Path, batch):
 def test_what_is_wrong_with_a_call():
     with pytest.raises(UnknownLossError, match="did you mean focal"):
         lossdsl.loss("focl")
+    with pytest.raises(UnknownLossError, match="did you mean bce or weighted_bce"):  # as torch calls it
+        lossdsl.loss("BCEWithLogitsLoss")
+    with pytest.raises(UnknownLossError, match="did you mean mean_absolute_error"):  # initials
+        lossdsl.loss("mae")
     with pytest.raises(TypeError, match="focal has no param 'gama'; did you mean 'gamma'"):
         lossdsl.loss("focal", gama=1.0)
     with pytest.raises(TypeError, match=r"no param 'weight'; torch's .* is lossdsl.loss\(\"weighted_cross_entropy\"\)"):

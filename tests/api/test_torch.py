@@ -89,3 +89,23 @@ def test_halves_and_autocast():
         torch.testing.assert_close(loss(z, y), torch.nn.functional.cross_entropy(z, y))
         torch.testing.assert_close(linear(hidden, weight, y), exact)
         torch.testing.assert_close(torch.func.vmap(lambda h: linear(h, weight, y))(hidden[None])[0], exact)
+
+
+@pytest.mark.parametrize("name", [*LOSSES, "head"])
+def test_results_are_beside_the_inputs_whatever_the_default_device(name):
+    """`torch.set_default_device("cuda")` and tensors on the CPU: here with a device that has no memory at all."""
+    z, *rest = arguments("cross_entropy" if name == "head" else name)
+    z.requires_grad_()
+    if name == "head":
+        rest = [torch.randn(7, 5, dtype=torch.float64), None, rest[0]]
+
+    def results():
+        options = {"head": "linear", "memory": "1KiB"} if name == "head" else {}
+        loss = lossdsl.loss("cross_entropy" if name == "head" else name, backend="torch", **options)
+        values = [loss(z, *rest, reduction=word) for word in ("mean", "none")] + [loss(z, *rest)]
+        return [*values, *(torch.autograd.grad(value.sum(), z)[0] for value in values)]
+
+    expected = results()
+    with torch.device("meta"):
+        found = results()
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)

@@ -168,3 +168,16 @@ def test_check_scans_values():
 def test_different_devices():
     with pytest.raises(ValueError, match="different devices: logits on cpu, target on meta"):
         Focal()(torch.randn(4, 5), torch.zeros(4, dtype=torch.long, device="meta"))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (lambda x: x.to_sparse(), r"logits is sparse_coo, not strided: pass logits.to_dense\(\)"),
+        (lambda x: torch.nested.nested_tensor([x]), r"logits is nested, not strided: pass logits.to_padded_tensor"),
+    ],
+)
+def test_what_isnt_strided_is_told_so(made, words):
+    with pytest.raises(TypeError, match=words):
+        Focal()(made(torch.randn(3, 4)), torch.tensor([0, 1, 2]))

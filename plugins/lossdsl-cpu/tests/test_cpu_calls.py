@@ -160,3 +160,13 @@ def test_a_vector_of_another_length_than_its_axis_is_never_read_past_its_end() -
     loss.tau = [0.1, 0.9]
     with pytest.raises(ValueError, match="K = 3 from pred, but the param tau has 2"):
         loss(pred, y)
+
+
+def test_a_kernel_writes_to_memory_of_the_cpu_whatever_the_default_device(z: Tensor, y: Tensor) -> None:
+    with torch.device("meta"):  # which has no memory: its addresses are 0
+        loss = lossdsl.loss("focal", backend="cpu")
+        found = [torch.autograd.grad(loss(z, y), z)[0] for _ in range(2)]
+        rows = loss(z, y, reduction="none")
+    plain = lossdsl.loss("focal", backend="torch")
+    expected = [torch.autograd.grad(plain(z, y), z)[0]] * 2
+    torch.testing.assert_close([*found, rows], [*expected, plain(z, y, reduction="none")], rtol=1e-12, atol=1e-15)
