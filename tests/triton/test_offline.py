@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import json
 import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+import lossdsl
 from lossdsl.api import source_of
 from lossdsl.backends.api import KernelProgram, Plan
 from lossdsl.backends.triton.kernel import kernels
@@ -122,6 +127,22 @@ def test_every_index_is_multiplied_in_64_bits() -> None:
                     seen += 1
                     assert _is_wide(factor, text), f"{program.name}: {factor} * {stride}"
     assert seen > 100
+
+
+@pytest.mark.parametrize("name", ["cross_entropy", "focal", "kd_kl"])
+def test_what_is_written_reads_well(name: str, tmp_path: Path) -> None:
+    """A kernel says what it does; nothing is imported or assigned that nobody uses."""
+    text = lossdsl.compile(name, backend="triton").text
+    found = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    kernels_of = [node for node in found if node.name.startswith("_")]
+    assert kernels_of
+    assert all(ast.get_docstring(node) for node in kernels_of)
+    (tmp_path / "written.py").write_text(text, encoding="utf-8")
+    ruff = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "E7,E9,F"]
+    # an extent that a function reads for another of its kernels' arguments may go unused
+    done = subprocess.run([*ruff, "."], cwd=tmp_path, capture_output=True, text=True)
+    said = [line for line in done.stdout.splitlines() if re.match(r"[EF]\d+ ", line)]
+    assert not [line for line in said if not re.search("`n_\\w+` is assigned", line)], done.stdout
 
 
 def test_inspect_prints_records() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from lossdsl.backends.api import NotSupportedError, Reduce
 from lossdsl.backends.triton.arguments import arguments, cols, size
 from lossdsl.backends.triton.layout import wrapped
+from lossdsl.backends.triton.notes import docstring, purpose, subject
 from lossdsl.backends.triton.printer import NEUTRAL, Printer
 from lossdsl.backends.triton.spell import identifier
 from lossdsl.backends.triton.stages import Guard, Item, Sweep
@@ -28,6 +30,7 @@ class Blocks(Printer):
         blocks = [f"B_{identifier(a)}: tl.constexpr" for a in self.stage.axes]
         self.say("split = tl.program_id(1)")
         self.begin()
+        self.note("the part of a row that this program sees to, and where its last whole block ends")
         self.say("first = live & (lane + split == 0)")
         for axis in self.stage.axes:
             a = identifier(axis)
@@ -36,6 +39,7 @@ class Blocks(Printer):
             self.say(f"end_{a} = tl.maximum(begin_{a}, tl.minimum(begin_{a} + share_{a}, {size(axis)}))")
             self.say(f"full_{a} = begin_{a} + (end_{a} - begin_{a}) // B_{a} * B_{a}")
         if width(self.items):
+            self.note("what the programs of a row leave for the next launch")
             self.say("lanes = tl.arange(0, P)[None, :]")
             self.say("states = part + (row * splits + lanes) * PARTS")
             self.say("own = part + (row * splits + split) * PARTS")
@@ -51,7 +55,12 @@ class Blocks(Printer):
         given = [*arguments(self.stage), "part", "splits", "REAL: tl.constexpr", "R: tl.constexpr", *blocks]
         given += ["FIRST: tl.constexpr", "LAST: tl.constexpr", "P: tl.constexpr"]
         lines = [line.replace("PARTS", str(width(self.items))) for line in self.lines]
-        return "\n".join(["@triton.jit", *wrapped(f"def {name}(", given, "):"), *lines])
+        using = [line for line in lines if re.search(r"\bfirst\b", line.partition("#")[0])]
+        if len(using) == 1:  # which defines it
+            lines.remove(using[0])
+        along = " and of ".join(map(str, self.stage.axes))
+        said = docstring(f"{purpose(self.stage)} Rows of {along} in blocks, each by `splits` programs.")
+        return "\n".join(["@triton.jit", *wrapped(f"def {name}(", given, "):"), *said, *lines])
 
     def sweep(self, item: Sweep, number: int) -> None:
         a = identifier(item.axis)
@@ -60,12 +69,15 @@ class Blocks(Printer):
             for r in s.reductions if isinstance(s, Sweep) else ():
                 offsets[r.values[0].name] = offset
                 offset += STATES.get(r.reduction, 1)
+        self.note(f"sweep {number}, along {item.axis}: {subject(item)}")
         self.say(f"if FIRST <= {number}:")
         self.depth += 1
         for r in item.reductions:
             for state, (start, kind) in zip(self.states(r), self.initial(r), strict=True):
                 self.say(f"{state} = tl.full((1, B_{a}), {start}, {kind})")
         back = number % 2 == 1
+        order = "the tail, then whole blocks, the last first: they are in the cache"
+        self.note(order if back else "whole blocks, then the tail")
         self.say("for step in tl.static_range(2):")
         self.depth += 1
         tail = "tail"
@@ -93,6 +105,7 @@ class Blocks(Printer):
         if item.reductions:
             self.say("else:")
             self.depth += 1
+            self.note("as the programs of the row have left it")
             for r in item.reductions:
                 for i, (state, (start, kind)) in enumerate(zip(self.states(r), self.initial(r), strict=True)):
                     place = f"states + {offsets[r.values[0].name] + i}"
@@ -180,7 +193,8 @@ class Blocks(Printer):
         elif s.reduction == "argmax":
             values = [f"tl.max({self.states(s)[0]}, 1, keep_dims=True)", name[0]]
         for i, value in enumerate(values):
-            self.say("tl.store(", f"own + {offset + i}", f"({value}).to(tl.float64)", "mask=live", tail=")")
+            wide = f"{value if value.isidentifier() or value.endswith(')') else f'({value})'}.to(tl.float64)"
+            self.say("tl.store(", f"own + {offset + i}", wide, "mask=live", tail=")")
 
 
 def width(items: Sequence[Item]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lossdsl.backends.api import Availability, Emitted, Let, Plan
 from lossdsl.backends.triton.expanded import helpers
 from lossdsl.backends.triton.host import function
+from lossdsl.backends.triton.notes import names
 from lossdsl.backends.triton.staging import stages_of
 from lossdsl.primitives.scan import load_primitives
 from lossdsl.registry import Registry
@@ -40,7 +41,7 @@ def emit(plan: Plan, registry: Registry | None = None) -> Emitted:
     made = helpers(dict.fromkeys(ops), registry)
     texts = [*made.values(), *(function(p, stages) for p, stages in programs)]
     body = "\n\n".join(t.rstrip("\n") + "\n" for t in texts)
-    text = f"# fmt: off\n{body}# fmt: on\n"  # expressions that stand as they are computed, however long
+    text = f"# fmt: off\n{names()}\n\n{body}# fmt: on\n"  # expressions that stand as they are computed, however long
     return Emitted(
         ("import torch", "import triton", "import triton.language as tl", "from torch import Tensor", *imports(text)),
         text,
@@ -52,7 +53,10 @@ def imports(text: str) -> list[str]:
     """The import lines for what a text uses of the run time."""
     import ast
 
-    used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    used: set[str] = set()
+    for part in ast.parse(text).body:  # a value of a kernel may be called as a function of the run time is
+        found = [node for node in ast.walk(part) if isinstance(node, ast.Name)]
+        used |= {n.id for n in found} - {n.id for n in found if isinstance(n.ctx, ast.Store)}
     lines = []
     for module in RUNTIME:
         names = sorted(used & defined(module))

@@ -39,7 +39,8 @@ def _helper(op: str, registry: Registry, made: dict[str, str]) -> None:
         elif isinstance(s, Store):
             lines.append(f"    return {tensor(operand(s.value, names), program.buffers[-1].dtype)}")
     arguments = [b.name for b in program.buffers if b.role == "in"]
-    text = "\n".join(
-        [f"def {helper_name(op)}({', '.join(arguments)}):", f"    REAL: tl.constexpr = {arguments[0]}.dtype", *lines]
-    )
+    head = [f"def {helper_name(op)}({', '.join(arguments)}):"]
+    if any("REAL" in line for line in lines):
+        head.append(f"    REAL: tl.constexpr = {arguments[0]}.dtype")
+    text = "\n".join([*head, *lines])
     made[op] = f"@triton.jit\n{text}\n"

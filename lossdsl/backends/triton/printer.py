@@ -17,6 +17,7 @@ from lossdsl.backends.triton.stages import Guard, Item, Plain, Stage
 
 NEUTRAL = {"sum": "0.0", "max": 'float("-inf")', "min": 'float("inf")', "prod": "1.0", "logsumexp": 'float("-inf")'}
 NEUTRAL |= {"argmax": 'float("-inf")', "ties": 'float("-inf")'}
+EVERYWHERE = "tl.full((1, 1), True, tl.int1)"  # a mask along the sweep would keep `load_` from moving entries in runs
 
 
 @dataclass(slots=True)
@@ -38,6 +39,10 @@ class Printer:
         """A line; with items, a call that is broken where it is too long."""
         pad = "    " * self.depth
         self.lines += wrapped(pad + head, items, tail) if items else wrapped(pad + head, (), "")
+
+    def note(self, text: str) -> None:
+        """A comment."""
+        self.lines.append("    " * self.depth + f"# {text}")
 
     # --- values -------------------------------------------------------------------------------------------------------
 
@@ -121,7 +126,7 @@ class Printer:
         there = [] if rowless else [self.there]
         if tiled and not inside and self.on_chip:
             axis = str(self.axis)
-            mask = " & ".join(there) or f"ok_{identifier(axis)}"
+            mask = " & ".join(there) or EVERYWHERE
             tail = f").to({kind})"
             self.say(
                 f"{identifier(s.value.name)} = load_(",
@@ -146,7 +151,8 @@ class Printer:
         value = self.cast(s.value, dtype)
         conditions = [t for t in (self.kept, "" if s.where is None else self.term(s.where).text) if t]
         if conditions:
-            other = self.cast(s.otherwise, dtype)
+            literal = not isinstance(s.value, str) or self.term(s.value).literal  # one of both has a type
+            other = self.cast(s.otherwise, dtype) if literal or dtype != "real" else real(constant(s.otherwise))
             value = f"tl.where({' & '.join(conditions)}, {value}, {other})"
         name = identifier(b.name)
         if not b.axes:
@@ -224,6 +230,7 @@ class Printer:
     def guard(self, item: Guard) -> None:
         keep = self.term(item.name).text
         self.kept = f"{self.kept} & {keep}" if self.kept else keep
+        self.note("rows that are left out are not read")
         self.say(f"there = {self.there} & {keep}")
         self.there = "there"
 

@@ -6,6 +6,7 @@ from lossdsl.backends.api import Island, NotSupportedError, Pick, Reduce
 from lossdsl.backends.triton import islands
 from lossdsl.backends.triton.arguments import arguments, cols, size
 from lossdsl.backends.triton.layout import wrapped
+from lossdsl.backends.triton.notes import docstring, purpose, subject
 from lossdsl.backends.triton.printer import Printer
 from lossdsl.backends.triton.sharing import exponential
 from lossdsl.backends.triton.spell import Term, identifier
@@ -26,13 +27,16 @@ class Rows(Printer):
         for item in self.items:
             self.item(item)
         given = [*arguments(self.stage), "REAL: tl.constexpr", "R: tl.constexpr", *blocks]
-        return "\n".join(["@triton.jit", *wrapped(f"def {name}(", given, "):"), *self.lines])
+        how = f" Whole rows of {' and of '.join(self.stage.axes)} on chip" if self.stage.axes else " A number a row"
+        said = docstring(f"{purpose(self.stage)}{how}, R rows a program.")
+        return "\n".join(["@triton.jit", *wrapped(f"def {name}(", given, "):"), *said, *self.lines])
 
     def item(self, item: Item) -> None:
         if isinstance(item, Guard):
             self.guard(item)
         elif isinstance(item, Sweep):
             self.axis = item.axis
+            self.note(f"along {item.axis}: {subject(item)}")
             for s in item.body:
                 if isinstance(s, Reduce):
                     self.reduce(s)

@@ -173,8 +173,8 @@ def expression(op: str, terms: Sequence[Term], args: Sequence[Operand], dtype: s
             return f"1.0 / {base}"
     spelled = DEVICE.get(op) or BUILT_IN.get(op) or helper_name(op)
     given = [tensor(t, kind) for t in terms]
-    if op in ("maximum", "minimum"):
-        given = [given[0] if i == 0 or not t.literal else texts[i] for i, t in enumerate(terms)] if False else given
+    if op in ("maximum", "minimum") and not literal:  # one of both has a type
+        given = texts
     call = f"{spelled}({', '.join(given)})"
     return f"{call}.to(tl.int64)" if dtype == "int" and kind == "real" else call
 

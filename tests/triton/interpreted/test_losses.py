@@ -54,11 +54,11 @@ def sized(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Tensors with this axis long, and the shape of kernel. Where that makes hundreds of rows (pairs of a batch, each
     with entries), an eighth of the length in an eighth of the block: as many blocks, and an entry over."""
-    how = SHAPES[shape]
-    if most_rows(checked, p, long, 3, classes) > 400:
-        classes = classes // 8 + 1
+    how, rows = SHAPES[shape], 3
+    if most_rows(checked, p, long, rows, classes) > 200:
+        classes, rows = classes // 8 + 1, 2
         how = {**how, "block": 8} if how["kind"] == "blocks" else how
-    return tensors(checked, p, 3, classes, long=long), how
+    return tensors(checked, p, rows, classes, long=long), how
 
 
 def check(name: str, shape: str, classes: int) -> None:

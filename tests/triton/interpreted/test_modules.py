@@ -11,6 +11,7 @@ from torch import Tensor
 import lossdsl
 from lossdsl.backends.triton import launch
 from lossdsl.backends.triton.launch import shaped
+from tests.triton.kernels import FULL
 
 IGNORED = -100
 LOOP = {"kind": "blocks", "rows": 1, "block": 64, "splits": 2, "warps": 4}
@@ -190,3 +191,28 @@ def test_a_module_of_its_own_runs(tmp_path: object) -> None:
         "torch.testing.assert_close(v, w); torch.testing.assert_close(x.grad, z.grad)\n"
     )
     subprocess.run([sys.executable, "-c", code], cwd=folder, check=True)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "eager", "inductor"] if FULL else ["aot_eager"])
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_compiled_by_torch_as_one_graph(reduction: str, backend: str) -> None:
+    """torch.compile with fullgraph: ignored rows, and a target outside, are numbers that no branch looks at."""
+    x, y = data()
+    loss = lossdsl.loss("focal", backend="triton", reduction=reduction)
+    step = torch.compile(lambda z, y, g: loss(z, y, gamma=g), backend=backend, fullgraph=True)
+    for ignored in (y, torch.where(torch.arange(6) < 3, y, IGNORED), torch.full_like(y, IGNORED)):
+        for gamma in (2.0, 0.5):
+            z, w = x.clone().requires_grad_(), x.clone().requires_grad_()
+            found = step(z, ignored, torch.tensor(gamma))
+            wanted = lossdsl.loss("focal", backend="torch", reduction=reduction)(w, ignored, gamma=gamma)
+            torch.testing.assert_close(found, wanted, rtol=1e-12, atol=0)
+            (a,) = torch.autograd.grad(found.sum(), z)
+            (b,) = torch.autograd.grad(wanted.sum(), w)
+            torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-17)
+    outside = y.clone()
+    outside[4] = 70
+    z = x.clone().requires_grad_()
+    found = step(z, outside, torch.tensor(2.0))
+    (a,) = torch.autograd.grad(found.sum(), z)
+    assert found.reshape(-1)[-1 if reduction == "mean" else 4].isnan()
+    assert a.isnan().any(1).tolist() == [False, False, False, False, True, False]
