@@ -25,6 +25,7 @@ def tiles_at(tiling: Tiling, sizes: Mapping[str, int], memory: int | str) -> lis
         rows = min(way.sizes.rows(extents, cap, FLOAT), extents[way.spec.axis])
         found = price(way.spec, extents, rows, FLOAT)
         lines.append(f"  {'chosen' if way is best else 'or'}: {_way(way, extents, rows, found)}")
+    lines += _products(best, extents)
     if len(ways) > 1:
         lines.append(f"  (that which takes less of flops + {FLOPS_A_BYTE}·bytes)")
     return lines
@@ -40,6 +41,27 @@ def _way(way: Tiling, extents: Mapping[str, int], rows: int, found: Price) -> st
         f"{found.flops:.3g} flops, {found.bytes:.3g} bytes of factors read and written; "
         f"{tile / 2**20:.1f} MiB a tile{whole}"
     )
+
+
+def _products(way: Tiling, extents: Mapping[str, int]) -> list[str]:
+    """Which sweeps are done by kernels that multiply the matrices themselves, and what decides."""
+    lines = []
+    for variant in way.spec.variants:
+        for step in variant.steps:
+            found = way.sizes.recomputed(step, extents, FLOAT)
+            if variant.name not in ("value", "matrix") or not step.product:
+                continue
+            head = f"  {variant.name}, {step.kernel}: "
+            if found is None:
+                lines.append(f"{head}tiles in memory, since so many features don't fit on chip")
+                continue
+            chosen = way.sizes.multiplies(step, extents, FLOAT)
+            often = "once" if found.times == 1 else f"{found.times} times"
+            lines.append(
+                f"{head}{'on chip, no tile in memory' if chosen else 'tiles in memory'}: to multiply {often} in the "
+                f"kernel is {found.flops:.3g} flops more, to keep tiles {found.bytes:.3g} bytes of traffic"
+            )
+    return lines
 
 
 def _extents(tiling: Tiling, sizes: Mapping[str, int]) -> dict[str, int]:

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from importlib.metadata import PackageNotFoundError, version
 
@@ -20,7 +20,7 @@ from lossdsl.artifacts.describe import Kernel
 from lossdsl.artifacts.emission import emit_with
 from lossdsl.artifacts.equation import equation, gradient
 from lossdsl.artifacts.identifiers import identifier
-from lossdsl.artifacts.tiles import Tiles
+from lossdsl.artifacts.tiles import Tiles, product_name
 from lossdsl.backends.api import Emitted, NotSupportedError
 from lossdsl.backends.manager import BackendError, Choice, choose
 from lossdsl.check.check import check, remarks
@@ -182,9 +182,9 @@ def build(
     made = middle(source, registry, modes, precise)
     with _bounded(made):
         ways = _ways(made, registry, precise)
-        choice, kernels, emitted, count = _emit(made, registry, backend, device, [k.all for _, k in ways])
-        del ways[count:]
-    tiles = tuple(Tiles(*way, fused=choice.spec.one_visit) for way in ways)
+        choice, printed = _emit(made, registry, backend, device, [k.all for _, k in ways])
+        kernels, emitted = printed.kernels, printed.emitted
+    tiles = tuple(Tiles(*way, choice.spec.one_visit, printed.products) for way in ways[: printed.ways])
     checked = made.checked
     origin = Origin(
         backend=choice.spec,
@@ -304,46 +304,76 @@ def _ways(made: Middle, registry: Registry, precise: bool) -> list[tuple[Tiling,
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class _Printed:
+    """The functions of a module as text: of how many ways to take tiles, and for which kernels of those also one that
+    multiplies the matrices itself."""
+
+    kernels: tuple[Kernel, ...]
+    emitted: Emitted
+    ways: int = 0
+    products: frozenset[str] = frozenset()
+
+
 def _emit(
     made: Middle, registry: Registry, backend: str, device: str, ways: Sequence[tuple[TileKernel, ...]]
-) -> tuple[Choice, tuple[Kernel, ...], Emitted, int]:
+) -> tuple[Choice, _Printed]:
     """The first choice that has words for the programs; one asked for by name is never replaced. Of the ways to take
-    tiles so many as it can print, the last number, one at least: the others are quicker at some sizes, no more."""
+    tiles so many as it can print, one at least: the others are quicker at some sizes, no more."""
     backends = dict(registry.backends)
     passed: list[str] = []
     while True:
         choice = choose(backends, backend, device, registry.failures)
         try:
-            kernels, emitted, count = _with_tiles(choice.spec, ways, made, registry)
+            printed = _with_tiles(choice.spec, ways, made, registry)
         except NotSupportedError as error:
             if backend != "auto":
                 raise BackendError(f"backend {backend!r} can't print this loss: {error}") from None
             passed.append(f"{choice.spec.name} can't print {error}")
             del backends[choice.spec.name]
             continue
-        return replace(choice, reason="; ".join([*passed, choice.reason])), kernels, emitted, count
+        return replace(choice, reason="; ".join([*passed, choice.reason])), printed
 
 
 def _with_tiles(
     spec: BackendSpec, ways: Sequence[tuple[TileKernel, ...]], made: Middle, registry: Registry
-) -> tuple[tuple[Kernel, ...], Emitted, int]:
+) -> _Printed:
     """The kernels of the whole and of tiles as one text; NotSupportedError if a backend can't print the first way."""
     kernels = module_kernels(made, registry, spec.one_visit)
     if not ways:
-        return kernels, _text(spec, kernels, made, registry), 0
+        return _Printed(kernels, _text(spec, kernels, made, registry))
     for count in range(len(ways), 0, -1):
         tiles = tuple(k for way in ways[:count] for k in way)
+        products = _products(spec, tiles, made, registry)
+        names = frozenset(k.name.removesuffix("_product") for k in products)
         try:
-            return kernels, _text(spec, (*kernels, *tiles), made, registry), count
+            emitted = _text(spec, (*kernels, *tiles, *products), made, registry)
+            return _Printed(kernels, emitted, count, names)
         except NotSupportedError:
             pass
         try:
             alone = module_kernels(made, registry)
-            return alone, _split(spec, alone, tiles, made, registry), count
+            emitted = _split(spec, alone, (*tiles, *products), made, registry)
+            return _Printed(alone, emitted, count, names)
         except NotSupportedError:
             if count == 1:
                 raise
     raise InternalError("a loss has no way to take tiles")
+
+
+def _products(
+    spec: BackendSpec, tiles: Sequence[TileKernel], made: Middle, registry: Registry
+) -> tuple[TileKernel, ...]:
+    """The kernels of tiles that multiply their matrices themselves, as far as a backend can print them: without one the
+    matrix is multiplied by torch, a tile in memory."""
+    found = []
+    for k in tiles if spec.multiplies else ():
+        if k.product is not None:
+            kernel = replace(k, name=product_name(k.name), program=k.product)
+            with suppress(NotSupportedError):
+                _text(spec, (kernel,), made, registry)
+                found.append(kernel)
+    return tuple(found)
 
 
 def _text(spec: BackendSpec, kernels: tuple[Kernel | TileKernel, ...], made: Middle, registry: Registry) -> Emitted:

@@ -44,7 +44,8 @@ class BackendSpec:
     orders `backend="auto"`: the highest that is available for the tensors' device. `one_visit` asks for programs that
     give value and gradient together, for training steps in which the upstream is known to be one number. `fuses`: a
     loop becomes one kernel; False where each operation passes over whole arrays. `into`: functions take memory for
-    their results from the caller.
+    their results from the caller. `multiplies`: programs that multiply matrices and go over them are printed so that no
+    matrix is in memory.
     """
 
     name: str
@@ -58,6 +59,7 @@ class BackendSpec:
     one_visit: bool = False
     fuses: bool = True
     into: bool = False
+    multiplies: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,22 +21,31 @@ RUNTIME = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """A tiling and its kernels, as the module will have them; `fused`: a kernel holds nothing besides its results."""
+    """A tiling and its kernels, as the module will have them; `fused`: a kernel holds nothing besides its results.
+    `products`: kernels of which the module has a function that multiplies the matrices itself."""
 
     tiling: Tiling
     kernels: TileKernels
     fused: bool
+    products: frozenset[str] = frozenset()
 
 
 def functions(tiles: Tiles) -> Dict:
     """The module's functions that run the steps of one way."""
-    return Dict(tuple((k.name, Name(k.name)) for k in tiles.kernels.all))
+    names = [k.name for k in tiles.kernels.all]
+    names += [product_name(n) for n in names if n in tiles.products]
+    return Dict(tuple((n, Name(n)) for n in names))
+
+
+def product_name(kernel: str) -> str:
+    """The function of a kernel that multiplies the matrices itself."""
+    return f"{kernel}_product"
 
 
 def describe_tiles(tiles: Tiles, names: Mapping[str, str]) -> Apply:
     """The TILING; `names` maps the file's names to the module's."""
     t, kernels = tiles.tiling, tiles.kernels
-    say = _Names(names)
+    say = _Names(names, tiles.products)
     forward = {k.gives[0].name: k for k in kernels.forward}
     matrices = tuple(_matrix(say, m, three, forward, kernels) for m, three in zip(t.matrices, t.sides, strict=True))
     variants = tuple(
@@ -64,8 +73,9 @@ def describe_tiles(tiles: Tiles, names: Mapping[str, str]) -> Apply:
 class _Names:
     """A value's name in the module: inputs and params by their identifiers there."""
 
-    def __init__(self, names: Mapping[str, str]) -> None:
+    def __init__(self, names: Mapping[str, str], products: frozenset[str]) -> None:
         self.names = names
+        self.products = products
 
     def __call__(self, name: str) -> str:
         if name == IGNORE:
@@ -124,7 +134,8 @@ def _step(say: _Names, kernel: TileKernel, axis: str) -> Apply:
     takes = tuple(Apply("TakeSpec", (say(name), *((dim,) if dim >= 0 else ()))) for name, dim in kernel.takes)
     gives = tuple(Apply("GiveSpec", (say(g.name), g.how, *_dim(g, axis))) for g in kernel.gives)
     sizes = (kernel.sizes,) if kernel.sizes else ()
-    return Apply("StepSpec", (kernel.name, kernel.sweep, takes, gives, *sizes))
+    product = (("product", product_name(kernel.name)),) if kernel.name in say.products else ()
+    return Apply("StepSpec", (kernel.name, kernel.sweep, takes, gives, *sizes), product)
 
 
 def _dim(give: Give, axis: str) -> tuple[int, ...]:

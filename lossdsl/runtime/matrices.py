@@ -63,6 +63,27 @@ class Matrix:
             p, q = i[k : k + block], j[k : k + block]
             z[p, q] = (x[p] - y[q]).square().sum(1)
 
+    def factors(self, entries: Entries) -> list[Tensor]:
+        """What a kernel that multiplies takes for some rows: both factors, and the bias
+        if there is one."""
+        self.made = entries
+        found = [self.left.take(entries), self.right.entries]
+        return found if self.bias is None else [*found, self.bias.entries[:, 0]]
+
+    def receive(self, entries: Entries, given: Sequence[Tensor | None]) -> None:
+        """Take in the cotangents of the factors, and of the bias, as far as they are
+        there: from all rows at once."""
+        left, right, *bias = given
+        if right is not None:
+            self.right.cotangent, self.right.first = right, False
+        for x in bias:
+            if x is not None and self.bias is not None:
+                self.bias.cotangent, self.bias.first = x[:, None], False
+        if left is not None:
+            room = self.left.room(entries)
+            room.copy_(left)
+            self.left.settle(entries, room)
+
     def give(self, entries: Entries, cotangent: Tensor, wanted: set[str]) -> None:
         """Take in the cotangent of some rows: what `wanted` says of the factors.
 

@@ -135,15 +135,20 @@ class Run:
         rows: int = -1,
     ) -> Sequence[Tensor]:
         """The same with memory for results, where the kernel takes some."""
-        sizes = {word: self.sizes[axis] for axis, word in step.sizes}
-        if rows >= 0:
-            for axis, word in step.sizes:
-                if axis == self.axis or axis.startswith("Tile"):
-                    sizes[word] = rows
+        sizes = self.keywords(step, rows)
         function = self.functions[step.kernel]
         if any(x is not None for x in into):
             return function(*args, **sizes, into=into)
         return function(*args, **sizes)
+
+    def keywords(self, step: StepSpec, rows: int) -> dict[str, int]:
+        """The sizes that a kernel sees in no argument; `rows` is how many there are for
+        it, if not all."""
+        sizes = {word: self.sizes.get(axis, rows) for axis, word in step.sizes}
+        for axis, word in step.sizes:
+            if rows >= 0 and (axis == self.axis or axis.startswith("Tile")):
+                sizes[word] = rows
+        return sizes
 
     # --- values by name ---------------------------------------------------------------
 
@@ -194,6 +199,9 @@ class Run:
         """Run a kernel on every tile, and put together or merge what it gives."""
         names = {t.name for t in step.takes}
         used = [m for m in self.matrices if m.spec.name in names]
+        if self.sizing.multiplies(step, self.sizes, self.dtype.itemsize) and self.count:
+            self.multiply(step, used, wanted)
+            return
         rows = self.sizing.rows(self.sizes, self.memory, self.dtype.itemsize, step)
         rows = max(1, min(rows, self.count))
         rooms = {m.spec.name: self._room(rows * m.columns) for m in used}
@@ -234,6 +242,41 @@ class Run:
                 self.values[give.name] = x.to(self.dtype) if real else x
         for name in rooms:
             del self.values[name]
+
+    def multiply(
+        self, step: StepSpec, used: Sequence[Matrix], wanted: Mapping[str, set[str]]
+    ) -> None:
+        """A sweep by the kernel that multiplies the matrices: all rows at once, and no
+        tile in memory."""
+        whole = self.picked is None
+        entries: Entries = (0, self.count) if self.picked is None else self.picked
+        known = {m.spec.name: m for m in used}
+        args: list[Tensor] = []
+        for t in step.takes:
+            if t.name in known:
+                args += known[t.name].factors(entries)
+            elif t.dim >= 0:
+                args.append(self.part(t.name, t.dim, 0, self.count))
+            else:
+                args.append(self.values[t.name])
+        sizes = self.keywords(step, self.count)
+        asked: list[bool] = []
+        for give in step.gives:
+            if give.how == "matrix":
+                m = known[give.name.removeprefix("grad.")]
+                sides = ("left", "right", *(("bias",) if m.bias is not None else ()))
+                asked += [side in wanted[m.spec.name] for side in sides]
+        function = self.functions[step.product]
+        outs = iter(function(*args, **sizes, wanted=tuple(asked)))
+        for give in step.gives:
+            if give.how == "matrix":
+                m = known[give.name.removeprefix("grad.")]
+                count = 2 if m.bias is None else 3
+                m.receive(entries, [next(outs) for _ in range(count)])
+                continue
+            self.values[give.name] = next(outs)
+            if give.how == "rows" and not whole:
+                self.compact.add(give.name)
 
     def _room(self, size: int) -> Tensor:
         return torch.empty(size, dtype=self.dtype, device=self.device)

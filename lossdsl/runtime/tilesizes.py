@@ -15,6 +15,10 @@ ALIGNED = 16
 ENOUGH = 384  # rows for which adding to a factor's cotangent costs little beside them
 LARGE = 4 << 20  # bytes of a tile, for matrices with few columns
 FLOPS_A_BYTE = 10  # that a processor does while it reads or writes one: CPUs and GPUs
+FEATURES = (
+    512  # bytes of the factors' rows, 128 numbers, that sums of products are long
+)
+PASSES = (2, 5)  # over a tile in memory: written, read; and its cotangent, read twice
 
 
 class Sizes:
@@ -48,6 +52,32 @@ class Sizes:
         gives = enumerate(g.how for g in step.gives)
         apart = any(how == "matrix" and i not in over for i, how in gives)
         return 1 + apart + self.spec.temporaries
+
+    def multiplies(
+        self, step: StepSpec, sizes: Mapping[str, int], itemsize: int
+    ) -> bool:
+        """Whether a sweep is done by the kernel that multiplies the matrices itself: a
+        product again wherever it is read, instead of tiles in memory."""
+        found = self.recomputed(step, sizes, itemsize)
+        return found is not None and found.flops <= FLOPS_A_BYTE * found.bytes
+
+    def recomputed(
+        self, step: StepSpec, sizes: Mapping[str, int], itemsize: int
+    ) -> Recomputed | None:
+        """What that kernel costs and saves; None if there is none, or the sums are too
+        long for it."""
+        if not step.product:
+            return None
+        names = {t.name for t in step.takes}
+        read = [m for m in self.spec.matrices if m.name in names]
+        features = [prod(sizes[a] for a in m.over) for m in read]
+        if sum(features) * itemsize > FEATURES or not all(features):
+            return None
+        entries = sizes[self.spec.axis] * self.per_row(sizes)
+        gives = any(g.how == "matrix" for g in step.gives)
+        times = getattr(self.functions[step.product], "times", 1)
+        one = 2 * sum(features) * entries // len(self.spec.matrices)
+        return Recomputed(times, one * (times - 1), itemsize * entries * PASSES[gives])
 
     def extents(
         self, operands: Sequence[Tensor], given: Sequence[int]
@@ -117,6 +147,16 @@ class Sizes:
         """What value and gradients take, in floating-point operations."""
         found = price(self.spec, sizes, rows, itemsize)
         return found.flops + FLOPS_A_BYTE * found.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputed:
+    """A sweep without tiles in memory: how often it multiplies a matrix, floating-point
+    operations of all but the first time, and bytes of tiles that it need not move."""
+
+    times: int
+    flops: float
+    bytes: float
 
 
 @dataclass(frozen=True, slots=True)

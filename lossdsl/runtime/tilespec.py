@@ -28,13 +28,15 @@ class GiveSpec:
 
 @dataclass(frozen=True, slots=True)
 class StepSpec:
-    """A kernel: run once, or (a sweep) on every tile."""
+    """A kernel: run once, or (a sweep) on every tile; `product` is one that does a
+    sweep on all rows at once, given the factors of the matrices."""
 
     kernel: str
     sweep: bool
     takes: tuple[TakeSpec, ...]
     gives: tuple[GiveSpec, ...]
     sizes: tuple[tuple[str, str], ...] = ()  # (axis, keyword) that no argument shows
+    product: str = ""
 
 
 @dataclass(frozen=True, slots=True)

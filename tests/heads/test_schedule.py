@@ -6,13 +6,18 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lossdsl.api import registry, source_of
 from lossdsl.explain_tiles import tiles_at
 from lossdsl.pipeline import build, middle, where_from
+from lossdsl.plan.interpret import run
+from lossdsl.plan.kernel import Buffer, KernelProgram
+from lossdsl.plan.tiles.programs import tile_kernels
 from lossdsl.plan.tiles.text import schedule_in_words, tiling_text
 from lossdsl.plan.tiles.tiling import Tiling, Untiled
+from lossdsl.plan.verify import verify
 
 
 def tiling(name: str, **modes: str) -> Tiling:
@@ -78,6 +83,27 @@ def test_ways_to_take_tiles() -> None:
     assert "or: tiles of 16 along N" in lines[2]
 
 
+@pytest.mark.parametrize(
+    ("features", "said"),
+    [
+        (32, "on chip, no tile in memory: to multiply 3 times"),  # 4·32 flops an entry, against 5 passes of 4 bytes
+        (64, "tiles in memory: to multiply 3 times"),
+        (129, "tiles in memory, since so many features"),
+    ],
+)
+def test_short_sums_are_multiplied_again_and_long_ones_kept(features: int, said: str) -> None:
+    """By sizes alone: products that are computed again, against the traffic of tiles."""
+    ways = fused("cross_entropy", head="linear")
+    variants = tuple(
+        replace(v, steps=tuple(replace(s, product="product" if s.sweep else "") for s in v.steps))
+        for v in ways.spec.variants
+    )
+    kernels = {**ways.sizes.functions, "product": SimpleNamespace(times=3)}
+    ways = type(ways)(ways.signature, replace(ways.spec, variants=variants), kernels)
+    lines = tiles_at(ways, {"N": 4096, "C": 32000, "D": features}, "64MiB")
+    assert f"matrix, tile_matrix_1: {said}" in lines[3]
+
+
 def test_a_size_that_is_missing() -> None:
     with pytest.raises(ValueError, match="--size says nothing of D"):
         tiles_at(fused("cross_entropy", head="linear"), {"N": 4, "C": 3}, "64MiB")
@@ -101,3 +127,37 @@ def fused(name: str, **modes: str) -> Any:
 
 def _kernel(over: dict[int, int]) -> Any:
     return SimpleNamespace(over=over)
+
+
+@pytest.mark.parametrize(("name", "head"), [("focal", True), ("clip_loss", False)])
+def test_a_product_within_the_sweep_means_the_same(name: str, head: bool) -> None:
+    """The program that is given factors, against the sweep that is given the matrix, both as the plan says."""
+    found = tiling(name, **({"head": "linear"} if head else {}))
+    kernels = [k for k in tile_kernels(name, found, registry()).all if k.product is not None]
+    assert kernels
+    rng = np.random.default_rng(0)
+    for kernel in kernels:
+        program = kernel.product
+        assert program is not None
+        verify(program, registry())
+        sizes = {a: 3 if a.startswith("Feature") else 5 for a in program.axes}
+        given = {
+            b.name: rng.integers(0, 5, shape) if b.dtype == "int" else rng.random(shape)
+            for b in (*program.buffers, *kernel.program.buffers)
+            for shape in [[sizes[a] for a in b.axes]]
+        }
+        x, w = given["z0_left"], given["z0_right"]
+        given["z0"] = x @ w.T + given.get("z0_bias", 0)
+        whole = run(kernel.program, registry(), {b.name: given[b.name] for b in arguments(kernel.program)}, sizes={})
+        apart = run(program, registry(), {b.name: given[b.name] for b in arguments(program)}, sizes={})
+        if "grad_z0" in whole:
+            g = whole.pop("grad_z0")
+            whole |= {"grad_z0_left": g @ w, "grad_z0_right": g.T @ x}
+            whole |= {"grad_z0_bias": g.sum(0)} if head else {}
+        assert set(apart) == set(whole)
+        for result, value in whole.items():
+            np.testing.assert_allclose(apart[result], value, rtol=1e-12, atol=1e-14)
+
+
+def arguments(program: KernelProgram) -> list[Buffer]:
+    return [b for b in program.buffers if b.role in ("in", "param")]

@@ -19,6 +19,7 @@ from lossdsl.api import source_of
 from lossdsl.backends.api import KernelProgram, Plan
 from lossdsl.backends.triton.kernel import kernels
 from lossdsl.backends.triton.offline import TARGETS, inspected
+from lossdsl.backends.triton.offline_tiles import inspected_tiles
 from lossdsl.backends.triton.shapes import Device, registers, shape_of
 from lossdsl.backends.triton.staging import stages_of
 from lossdsl.cli import group
@@ -26,6 +27,7 @@ from lossdsl.pipeline import middle
 from lossdsl.plan.tiles.programs import tile_kernels
 from lossdsl.plan.tiles.tiling import Tiling
 from tests.triton.kernels import REGISTRY, planned
+from tests.triton.products import products
 
 FULL = os.environ.get("LOSSDSL_FULL_TESTS") == "1"
 LENGTHS = (1000, 8192, 16384, 128256) if FULL else (1000, 128256)
@@ -60,6 +62,19 @@ def test_kernels_of_a_head(target: str) -> None:
     )
     assert found
     assert not any(machine.spilled for machine in found)
+
+
+@pytest.mark.parametrize("target", TARGETS if FULL else ("gfx942",))
+@pytest.mark.parametrize("name", ["cross_entropy", "focal", "clip_loss"] if FULL else ["cross_entropy"])
+def test_kernels_that_multiply_spill_nothing(name: str, target: str) -> None:
+    """Sums of as many features as the runtime lets them multiply: 128 numbers in float32, 64 in float64."""
+    for dtype, features in (("float32", (16, 64, 128)), ("float64", (64,))) if FULL else (("float32", (128,)),):
+        plan = products(name) if FULL else Plan(products(name).programs[1:2])
+        found = list(inspected_tiles(plan, REGISTRY, target, dtype, features))
+        assert found
+        assert not [machine for machine in found if machine.spilled]
+        shared = {"sm_80": 163, "sm_90": 227, "sm_100": 227, "gfx942": 64, "gfx950": 160}[target]  # KiB a program
+        assert max(machine.shared for machine in found) <= shared << 10
 
 
 def test_exponentials_are_those_of_the_plan() -> None:

@@ -6,11 +6,15 @@ from lossdsl.backends.api import Availability, Emitted, Let, Plan
 from lossdsl.backends.triton.expanded import helpers
 from lossdsl.backends.triton.host import function
 from lossdsl.backends.triton.notes import names
+from lossdsl.backends.triton.products import Tiled, multiplies, tiled
 from lossdsl.backends.triton.staging import stages_of
+from lossdsl.backends.triton.tilehost import tile_function
 from lossdsl.primitives.scan import load_primitives
 from lossdsl.registry import Registry
 
-RUNTIME = tuple(f"lossdsl.backends.triton.{name}" for name in ("device", "shapes", "tuning", "launch", "rescale"))
+RUNTIME = tuple(
+    f"lossdsl.backends.triton.{name}" for name in ("device", "shapes", "tuning", "launch", "multiply", "rescale")
+)
 
 
 def probe() -> Availability:
@@ -36,10 +40,13 @@ def emit(plan: Plan, registry: Registry | None = None) -> Emitted:
     """
     if registry is None:
         registry = Registry(load_primitives(), {})
-    programs = [(p, stages_of(p)) for p in plan.programs]
-    ops = [s.op for _, stages in programs for stage in stages for s in stage.statements if isinstance(s, Let)]
-    made = helpers(dict.fromkeys(ops), registry)
+    programs = [(p, stages_of(p)) for p in plan.programs if not multiplies(p)]
+    products = [(p, *tiled(p)) for p in plan.programs if multiplies(p)]
+    every = [s for _, stages in programs for s in stages]
+    every += [s.stage if isinstance(s, Tiled) else s for _, _, stages in products for s in stages]
+    made = helpers(dict.fromkeys(s.op for stage in every for s in stage.statements if isinstance(s, Let)), registry)
     texts = [*made.values(), *(function(p, stages) for p, stages in programs)]
+    texts += [tile_function(*one) for one in products]
     body = "\n\n".join(t.rstrip("\n") + "\n" for t in texts)
     text = f"# fmt: off\n{names()}\n\n{body}# fmt: on\n"  # expressions that stand as they are computed, however long
     return Emitted(

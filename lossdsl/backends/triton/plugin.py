@@ -23,5 +23,6 @@ def lossdsl_backends() -> list[BackendSpec]:
             priority=-10 if interpreting else 10,
             doc="one fused kernel a direction on CUDA and ROCm devices",
             one_visit=True,
+            multiplies=True,
         )
     ]

@@ -12,6 +12,7 @@ from lossdsl.plan.guards import Output
 from lossdsl.plan.kernel import Buffer, KernelProgram
 from lossdsl.plan.names import buffer_names, free_axes, size_argument
 from lossdsl.plan.schedule import schedule
+from lossdsl.plan.tiles.products import multiplied
 from lossdsl.plan.tiles.steps import Give, Step
 from lossdsl.plan.tiles.tiling import Tiling
 from lossdsl.plan.writing import dtype_of
@@ -24,7 +25,8 @@ REAL = "@real"  # a number in the dtype of the call's arithmetic, for kernels th
 @dataclass(frozen=True, slots=True)
 class TileKernel:
     """A step as a program. `takes` are the values that its buffers hold, each with the dimension along which a tile
-    slices it (-1: whole); `sizes` the axes whose extent no argument shows, with the keyword for each."""
+    slices it (-1: whole); `sizes` the axes whose extent no argument shows, with the keyword for each. `product` is the
+    same sweep with the matrices multiplied in it (None where it reads none, or distances)."""
 
     name: str
     program: KernelProgram
@@ -32,6 +34,7 @@ class TileKernel:
     takes: tuple[tuple[str, int], ...]
     gives: tuple[Give, ...]
     sizes: tuple[tuple[str, str], ...]
+    product: KernelProgram | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ def tile_kernels(
     """Plan every step of a tiling; with `precise` its softmaxes carry z - max z in two floats."""
 
     def planned(which: str, step: Step) -> TileKernel:
-        return _kernel(name, which, step, registry, precise)
+        return _with_product(_kernel(name, which, step, registry, precise), tiling)
 
     keep = None if tiling.keep is None else planned(f"{word}_keep", tiling.keep)
     variants = []
@@ -107,6 +110,19 @@ def _kernel(loss: str, name: str, step: Step, registry: Registry, precise: bool)
     takes = tuple((leaf.name, sliced.get(leaf.name, -1)) for leaf in graph.leaves)
     sizes = tuple((axis, size_argument(axis)) for axis in free_axes(program))
     return TileKernel(name, program, step.sweep, takes, step.gives, sizes)
+
+
+def _with_product(kernel: TileKernel, tiling: Tiling) -> TileKernel:
+    """A sweep that reads matrices of products, with the program that multiplies them."""
+    known = {m.name: m for m in tiling.matrices}
+    arguments = [b for b in kernel.program.buffers if b.role in ("in", "param")]
+    read = [(b.name, known[name]) for b, (name, _) in zip(arguments, kernel.takes, strict=True) if name in known]
+    given = {g.name.removeprefix("grad.") for g in kernel.gives if g.how == "matrix"}
+    sound = {m.name for _, m in read} >= given and all(m.kind == "dot" and len(m.over) == 1 for _, m in read)
+    if not kernel.sweep or not read or not sound:
+        return kernel
+    matrices = [(buffer, len(m.rows), m.bias is not None) for buffer, m in read]
+    return replace(kernel, product=multiplied(kernel.program, matrices, f"{kernel.program.name}_product").program)
 
 
 def _own_axes(step: Step) -> Graph:

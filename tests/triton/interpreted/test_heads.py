@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from lossdsl.runtime import tilesizes
 from tests.heads.compare import headed, own
 from tests.losses import ROOT, STANDARD
 
 BOUND = 1e-9  # float64; only the order of sums differs
 METRIC = ROOT / "plugins/lossdsl-metric/lossdsl_metric_losses"
+
+
+@pytest.fixture(autouse=True)
+def _tiles_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tilesizes, "FEATURES", 0)  # longer sums than any kernel multiplies itself
 
 
 @pytest.mark.parametrize("name", ["cross_entropy", "focal"])
