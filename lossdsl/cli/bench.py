@@ -11,9 +11,10 @@ import click
 
 from lossdsl.cli import FILE_IS_WRONG
 from lossdsl.cli._files import chosen_heads, chosen_sizes, discovered, fail, read_target, show
+from lossdsl.cli.rivals import RIVALS, label, rival
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from torch import Tensor
 
@@ -39,7 +40,12 @@ DTYPES = ("float32", "float64", "bfloat16", "float16")
 @click.option("--rounds", type=click.IntRange(2), default=30, show_default=True)
 @click.option("--threads", type=click.IntRange(1), help="Threads of torch and of the kernels.")
 @click.option(
-    "--against", metavar="MODULE:FUNCTION", help="Time that, too: of the inputs that have no default, the mean loss."
+    "--against",
+    "rivals",
+    multiple=True,
+    metavar="NAME|MODULE:FUNCTION",
+    help="Time that, too: of the inputs that have no default, the mean loss. Cross-entropies by name: "
+    f"{', '.join(RIVALS)}.",
 )
 @click.option(
     "--head", "heads", multiple=True, metavar="linear|LOGITS=linear", help="With hidden states of D features."
@@ -57,7 +63,7 @@ def command(
     cache: str,
     rounds: int,
     threads: int | None,
-    against: str | None,
+    rivals: tuple[str, ...],
     heads: tuple[str, ...],
     spread: float,
     inplace: bool,
@@ -90,7 +96,7 @@ def command(
                     dtype=getattr(torch, dtype),
                     device=device,
                     rounds=rounds,
-                    others=other(against, source, registry, chosen_heads(heads)) if against else None,
+                    others=others(rivals, source, registry, chosen_heads(heads)),
                     heads=chosen_heads(heads),
                     spread=spread,
                     inplace=inplace,
@@ -107,20 +113,27 @@ def command(
         out.write_text(json.dumps([r.as_json() for r in reports], indent=2) + "\n", encoding="utf-8")
 
 
-def other(name: str, source: Source, registry: Registry, heads: dict[str, str]) -> dict[str, Callable[..., Tensor]]:
-    """A function of somebody else's as a baseline; exit with 2 if there is none of this name."""
-    from importlib import import_module
-
+def others(
+    names: Sequence[str], source: Source, registry: Registry, heads: dict[str, str]
+) -> dict[str, Callable[..., Tensor]]:
+    """Functions of somebody else's as baselines; exit with 2 if there is none of a name."""
     from lossdsl.pipeline import middle
 
-    module, _, attribute = name.partition(":")
-    try:
-        function = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        fail(f"--against {name}: {error}")
+    if not names:
+        return {}
     inputs = middle(source, registry, heads).checked.inputs
     wanted = [k for k, i in enumerate(inputs) if i.default is None and i.draw is None]
-    return {attribute: lambda *tensors: function(*(tensors[k] for k in wanted))}
+
+    def of_wanted(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        return lambda *tensors: function(*(tensors[k] for k in wanted))
+
+    found = {}
+    for name in names:
+        try:
+            found[label(name)] = of_wanted(rival(name, bool(heads)))
+        except (ImportError, AttributeError, ValueError) as error:
+            fail(f"--against {name}: {error}")
+    return found
 
 
 def table(report: Report) -> str:

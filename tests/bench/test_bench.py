@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 
 import pytest
 import torch
@@ -98,6 +100,50 @@ def test_a_head_is_timed_against_the_logits_in_memory() -> None:
     )
     assert set(report.timings) == {"torch", "plain", "matmuls", "theirs"}
     assert not report.failures
+
+
+HEADED = ["cross_entropy", "--head", "linear", "--size", "N=9,C=5,D=4", "--backend", "torch", "--rounds", "2"]
+
+
+def test_cross_entropies_of_others_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch's fused one; libraries that aren't here stand in for themselves, in their own order of arguments."""
+    from types import SimpleNamespace
+
+    def fused(hidden: torch.Tensor, weight: torch.Tensor, target: torch.Tensor, **how: str) -> torch.Tensor:
+        assert how in ({}, {"reduction": "mean"})
+        return torch.nn.functional.cross_entropy(hidden @ weight.t(), target)
+
+    def plain(logits: torch.Tensor, target: torch.Tensor, reduction: str = "none") -> torch.Tensor:
+        return torch.nn.functional.cross_entropy(logits, target, reduction=reduction)
+
+    liger = SimpleNamespace(
+        LigerCrossEntropyLoss=torch.nn.CrossEntropyLoss,
+        LigerFusedLinearCrossEntropyLoss=lambda: lambda weight, hidden, target: fused(hidden, weight, target),
+    )
+    monkeypatch.setitem(sys.modules, "liger_kernel.transformers", liger)
+    monkeypatch.setitem(sys.modules, "cut_cross_entropy", SimpleNamespace(linear_cross_entropy=fused))
+    monkeypatch.setitem(sys.modules, "quack.linear_cross_entropy", SimpleNamespace(chunked_linear_cross_entropy=fused))
+    monkeypatch.setitem(sys.modules, "quack.cross_entropy", SimpleNamespace(cross_entropy=plain))
+    names = ["linear_cross_entropy", "liger", "cut_cross_entropy", "quack"]
+    said = CliRunner().invoke(command, [*HEADED, *(x for n in names for x in ("--against", n))])
+    assert said.exit_code == 0, said.output
+    assert "not timed" not in said.output
+    assert all(re.search(rf"^  {n} +\d", said.output, re.M) for n in names)
+    del names[2]
+    rows = ["cross_entropy", "--size", "N=9,C=5", "--backend", "torch", "--rounds", "2"]
+    said = CliRunner().invoke(command, [*rows, *(x for n in names for x in ("--against", n))])
+    assert said.exit_code == 0, said.output
+    assert "not timed" not in said.output
+    said = CliRunner().invoke(command, [*rows, "--against", "cut_cross_entropy"])
+    assert said.exit_code == 2
+    assert "say --head linear" in said.output
+
+
+def test_a_library_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "liger_kernel.transformers", None)
+    said = CliRunner().invoke(command, [*HEADED, "--against", "liger"])
+    assert said.exit_code == 2
+    assert "--against liger: " in said.output
 
 
 class Event:
