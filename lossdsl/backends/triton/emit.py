@@ -13,7 +13,8 @@ from lossdsl.primitives.scan import load_primitives
 from lossdsl.registry import Registry
 
 RUNTIME = tuple(
-    f"lossdsl.backends.triton.{name}" for name in ("device", "shapes", "tuning", "launch", "multiply", "rescale")
+    f"lossdsl.backends.triton.{name}"
+    for name in ("device", "lanes", "shapes", "tuning", "launch", "multiply", "rescale")
 )
 
 

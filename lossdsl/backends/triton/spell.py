@@ -17,7 +17,7 @@ INFIX |= {"and": "&", "or": "|"}
 COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 LOGIC = frozenset({"and", "or", "not"})
 NUMBERS = frozenset({"add", "sub", "mul", "neg", "abs", "maximum", "minimum", "clip", "relu", "sign", "mod", "mulz"})
-# functions of lossdsl.backends.triton.device
+# functions of device.py
 DEVICE = {"exp": "exp_", "log": "log_", "log1p": "log1p_", "expm1": "expm1_", "sqrt": "sqrt_", "pow": "pow_"}
 DEVICE |= {"round": "round_", "sign": "sign_", "isfinite": "isfinite_", "lgamma": "lgamma_"}
 DEVICE |= {"maximum": "maximum_", "minimum": "minimum_", "mod": "mod_", "erf": "erf_", "atan": "atan_"}

@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from triton.runtime.interpreter import TensorHandle, interpreter_builder
 
-from lossdsl.backends.triton import device
+from lossdsl.backends.triton import device, lanes
 
 mpmath.mp.dps = 50
 
@@ -140,7 +140,7 @@ def ordered(x, present, y, n, DOWN: tl.constexpr, B: tl.constexpr):
     there = i < n
     key = tl.load(x + i, mask=there, other=0.0)
     keep = tl.load(present + i, mask=there, other=0) != 0
-    tl.store(y + i, device.order_(key, keep, there, DOWN), mask=there)
+    tl.store(y + i, lanes.order_(key, keep, there, DOWN), mask=there)
 
 
 @pytest.mark.parametrize("down", [False, True])
