@@ -23,6 +23,8 @@ from lossdsl.source.diagnostic import Diagnostic, DiagnosticError
 from lossdsl.source.render import render_github, render_json, render_terminal
 from lossdsl.source.text import Source
 
+REGISTRY = discover({})  # found once: looking takes longer than most of what is tested here
+
 HERE = Path(__file__).parent
 FILES = sorted(HERE.rglob("*.loss"))
 UPDATE = os.environ.get("LOSSDSL_UPDATE_GOLDEN") == "1"
@@ -30,14 +32,13 @@ UPDATE = os.environ.get("LOSSDSL_UPDATE_GOLDEN") == "1"
 
 def diagnostics(source: Source) -> tuple[Diagnostic, ...]:
     """What is wrong with a file: its errors, or its warnings if it has none, or else what it says of itself."""
-    registry = discover({})
     modes = {"head": "linear"} if source.name.endswith("_head.loss") else {}
     try:
-        made = middle(source, registry, modes)
+        made = middle(source, REGISTRY, modes)
     except DiagnosticError as error:
         return error.diagnostics
-    examples = run_examples(made.checked, registry, lambda modes: made.graph)
-    verdicts = decide(made.lossdef, made.checked, registry, timeout=0)
+    examples = run_examples(made.checked, REGISTRY, lambda modes: made.graph)
+    verdicts = decide(made.lossdef, made.checked, REGISTRY, timeout=0)
     problems = [*(r.problem for r in examples), *(v.problem for v in verdicts)]
     return (*made.checked.warnings, *(p for p in problems if p is not None))
 

@@ -11,6 +11,8 @@ from lossdsl.plugins import discover
 from lossdsl.source.text import Source
 from lossdsl.syntax import parse
 
+REGISTRY = discover({})  # found once: looking takes longer than most of what is tested here
+
 HEAD = "loss l\ninput logits[N, C]\ninput target[N]: index C\n"
 CE = HEAD + "return -log(softmax(logits)[target])\n"
 MAE = HEAD + "return 1 - softmax(logits)[target]\n"
@@ -41,9 +43,8 @@ HINGE = "loss l\ninput x[N]\nreturn relu(1 - x)\n"
 
 def verdicts(text: str, *claims: str) -> tuple[Verdict, ...]:
     source = Source("l.loss", text + "".join(f"claim {c}\n" for c in claims))
-    registry = discover()
     lossdef = parse(source)
-    return decide(lossdef, check(lossdef, source, registry), registry)
+    return decide(lossdef, check(lossdef, source, REGISTRY), REGISTRY)
 
 
 @pytest.mark.parametrize(
@@ -184,9 +185,9 @@ def test_sympy_has_a_clock() -> None:
     """A claim that only algebra proves is held where it is given no time."""
     source = Source("l.loss", SPREAD + "claim loss == brier(logits, target)\n")
     lossdef = parse(source)
-    checked = check(lossdef, source, discover())
-    assert [v.status for v in decide(lossdef, checked, discover(), timeout=0)] == ["held"]
-    assert [v.status for v in decide(lossdef, checked, discover())] == ["proved"]
+    checked = check(lossdef, source, REGISTRY)
+    assert [v.status for v in decide(lossdef, checked, REGISTRY, timeout=0)] == ["held"]
+    assert [v.status for v in decide(lossdef, checked, REGISTRY)] == ["proved"]
 
 
 def test_probabilities_sum_to_one_at_every_point() -> None:

@@ -26,6 +26,8 @@ from lossdsl.source.text import Source
 from lossdsl.syntax import parse
 from tests.losses import CASES, FULL, STANDARD, sampled
 
+REGISTRY = discover({})  # found once: looking takes longer than most of what is tested here
+
 FILES = [*sampled(others=2), *sorted(CASES.glob("*.loss"))]
 ORDERS = [(p, "grad") for p in FILES[:: 1 if FULL else 4]] + [(p, "second") for p in FILES]
 STEP = mpmath.mpf("1e-30")
@@ -36,8 +38,7 @@ Leaves = dict[str, Any]
 @cache
 def joint_of(path: Path) -> JointGraph:
     source = Source(path.name, path.read_text())
-    registry = discover()
-    return derive(lower(check(parse(source), source, registry), registry), registry)
+    return derive(lower(check(parse(source), source, REGISTRY), REGISTRY), REGISTRY)
 
 
 def exact(array: Any) -> Any:
@@ -55,7 +56,7 @@ def draw(joint: JointGraph, seed: int) -> tuple[dict[str, int], Leaves]:
 
 
 def outputs(graph: Graph, sizes: dict[str, int], leaves: Leaves, names: list[str]) -> Leaves:
-    return evaluate(graph, discover(), leaves, names, "mpmath", sizes)
+    return evaluate(graph, REGISTRY, leaves, names, "mpmath", sizes)
 
 
 def directional(joint: JointGraph, sizes: dict[str, int], leaves: Leaves, pairs: dict[str, str]) -> Any:

@@ -25,30 +25,32 @@ from lossdsl.source.text import Source
 from lossdsl.syntax import parse
 from tests.losses import CASES, FULL, STANDARD, sampled
 
+REGISTRY = discover({})  # found once: looking takes longer than most of what is tested here
+
 PACK = sampled(others=6)
 
 
 def checked(text: str, name: str = "test.loss") -> CheckedLoss:
     source = Source(name, text)
-    return check(parse(source), source, discover())
+    return check(parse(source), source, REGISTRY)
 
 
 @cache
 def graphs_of(path: Path) -> tuple[Graph, JointGraph]:
-    graph = lower(checked(path.read_text(), path.name), discover())
-    return graph, derive(graph, discover())
+    graph = lower(checked(path.read_text(), path.name), REGISTRY)
+    return graph, derive(graph, REGISTRY)
 
 
 @pytest.mark.parametrize("path", PACK, ids=lambda p: p.stem)
 def test_the_pack(path: Path) -> None:
     """Without and with an ignored row, in turn from loss to loss; all of both where time is no matter."""
     for seed in (1, 2) if FULL else (1 + PACK.index(path) % 2,):
-        assert compare(*graphs_of(path), discover(), seed) == []
+        assert compare(*graphs_of(path), REGISTRY, seed) == []
 
 
 @pytest.mark.parametrize("path", sorted(CASES.glob("*.loss")), ids=lambda p: p.stem)
 def test_the_cases(path: Path) -> None:
-    assert compare(*graphs_of(path), discover(), 1) == []
+    assert compare(*graphs_of(path), REGISTRY, 1) == []
 
 
 @pytest.mark.parametrize(
@@ -69,9 +71,9 @@ def test_the_cases(path: Path) -> None:
 )
 def test_primitives_through_the_reverse_pass(body: str) -> None:
     text = f"loss t\ninput x[N]\ninput y[N]\nreturn {body}\n"
-    graph = lower(checked(text), discover())
+    graph = lower(checked(text), REGISTRY)
     for seed in (1, 3):
-        assert compare(graph, derive(graph, discover()), discover(), seed) == []
+        assert compare(graph, derive(graph, REGISTRY), REGISTRY, seed) == []
 
 
 @pytest.mark.parametrize("path", PACK if FULL else PACK[::4], ids=lambda p: p.stem)
@@ -84,14 +86,14 @@ def test_a_wrong_sign_is_seen(path: Path) -> None:
             turned = replace(g.nodes[n], op="neg", args=(n,), attrs=())
             outputs = tuple((k, len(g.nodes) if k == name else m) for k, m in g.outputs)
             planted = JointGraph(replace(g, nodes=(*g.nodes, turned), outputs=outputs))
-            wrong = next(filter(None, (compare(graph, planted, discover(), seed) for seed in range(1, 9))))
+            wrong = next(filter(None, (compare(graph, planted, REGISTRY, seed) for seed in range(1, 9))))
             assert {w.entry.partition("[")[0] for w in wrong} == {name}
             break
 
 
 def test_a_wrong_partial_derivative_is_seen() -> None:
     """Planted in a record: sigmoid' a millionth too large. The whole gradient no longer holds."""
-    base = discover()
+    base = REGISTRY
     sigmoid = replace(base.primitives["sigmoid"], partials=lambda f, x: (f.sigmoid(x) * f.sigmoid(-x) * 1.000001,))
     planted = Registry({**base.primitives, "sigmoid": sigmoid}, base.reductions)
     graph = lower(checked("loss t\ninput x[N]\nreturn sigmoid(x)\n"), base)
@@ -117,18 +119,18 @@ SYMMETRIC = "x[D, D'] + x[D -> D', D' -> D]"
 def test_operations_through_the_reverse_pass(body: str) -> None:
     body = body.replace("sinh_like", "exp(t) - exp(-t) - sum[D, D'](x) - sum[D](y)")
     text = f"loss t\ninput x[N, D, D']\ninput y[N, D]\nreturn {body}\n"
-    graph = lower(checked(text.replace("x[D, D']", "x").replace("max[D](x)", "max[D](y)")), discover())
-    joint = derive(graph, discover())
+    graph = lower(checked(text.replace("x[D, D']", "x").replace("max[D](x)", "max[D](y)")), REGISTRY)
+    joint = derive(graph, REGISTRY)
     for seed in (1, 3):
-        assert compare(graph, joint, discover(), seed) == []
+        assert compare(graph, joint, REGISTRY, seed) == []
 
 
 def test_eigenvalues_are_written_in_ascending_order() -> None:
     text = "loss t\ninput x[N, D, D']\nreturn sum[K]((K + 1) * eigvals[D, D' -> K](x + x[D -> D', D' -> D]))\n"
-    graph = lower(checked(text), discover())
+    graph = lower(checked(text), REGISTRY)
     sizes = small_sizes(graph)
     leaves = draw(graph, sizes, 1)
-    written = to_sympy(graph, discover(), leaves, sizes, ["rows"])
+    written = to_sympy(graph, REGISTRY, leaves, sizes, ["rows"])
     x = np.vectorize(float, otypes=[float])(leaves["x"])
     for n in range(sizes["N"]):
         low, high = np.linalg.eigvalsh(x[n] + x[n].T)
@@ -138,9 +140,9 @@ def test_eigenvalues_are_written_in_ascending_order() -> None:
 
 def test_what_can_not_be_written_out_is_named() -> None:
     text = "loss t\ninput x[N, T, T']\nreturn sum[K](eigvals[T, T' -> K](x + x[T -> T', T' -> T]))\n"
-    graph = lower(checked(text), discover())
+    graph = lower(checked(text), REGISTRY)
     with pytest.raises(NotWrittenError, match="eigvals of 3 rows"):
-        compare(graph, derive(graph, discover()), discover(), 1)
+        compare(graph, derive(graph, REGISTRY), REGISTRY, 1)
 
 
 @pytest.mark.parametrize("path", [*PACK, *sorted(CASES.glob("*.loss"))], ids=lambda p: p.stem)
@@ -155,7 +157,7 @@ def test_graphs_travel_as_json(path: Path) -> None:
 
 
 def test_a_proof() -> None:
-    proof = prove_gradient(checked((STANDARD / "cross_entropy.loss").read_text()), discover())
+    proof = prove_gradient(checked((STANDARD / "cross_entropy.loss").read_text()), REGISTRY)
     assert str(proof) == "proved"
     assert proof.points == 3
 
@@ -167,7 +169,7 @@ def test_a_refutation_has_its_counterexample() -> None:
     assert node.op == "select"
     nodes = list(joint.graph.nodes)
     nodes[n] = replace(node, args=(node.args[0], node.args[2], node.args[1]))
-    proof = prove_graph(graph, JointGraph(replace(joint.graph, nodes=tuple(nodes))), discover())
+    proof = prove_graph(graph, JointGraph(replace(joint.graph, nodes=tuple(nodes))), REGISTRY)
     assert proof.status == "refuted"
     assert "grad.logits[0, 0] is derived as" in proof.detail
     assert "target = [" in proof.detail
@@ -175,8 +177,8 @@ def test_a_refutation_has_its_counterexample() -> None:
 
 def test_time_and_memory_are_bounded() -> None:
     graph, joint = graphs_of(CASES / "nt_xent.loss")
-    assert prove_graph(graph, joint, discover(), timeout=0.01) == Proof("timeout")
-    assert prove_graph(graph, joint, discover(), timeout=30, memory=2**26) == Proof("timeout")
+    assert prove_graph(graph, joint, REGISTRY, timeout=0.01) == Proof("timeout")
+    assert prove_graph(graph, joint, REGISTRY, timeout=30, memory=2**26) == Proof("timeout")
 
 
 def test_what_was_found_in_time_is_kept() -> None:

@@ -17,6 +17,8 @@ from lossdsl.source.diagnostic import DiagnosticError
 from lossdsl.source.text import Source
 from lossdsl.syntax import parse
 
+REGISTRY = discover({})  # found once: looking takes longer than most of what is tested here
+
 TEXT = (Path(__file__).parents[2] / "grammar/REFERENCE.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```loss ?([^\n]*)\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
 
@@ -24,22 +26,21 @@ BLOCKS = re.findall(r"^```loss ?([^\n]*)\n(.*?)^```", TEXT, re.DOTALL | re.MULTI
 @pytest.mark.parametrize(("head", "text"), BLOCKS, ids=[t.split()[1] for _, t in BLOCKS])
 def test_block(head: str, text: str) -> None:
     source = Source("REFERENCE.md", text)
-    registry = discover()
     if head.startswith("error"):
         with pytest.raises(DiagnosticError) as caught:
-            check(parse(source), source, registry)
+            check(parse(source), source, REGISTRY)
         assert [d.code for d in caught.value.diagnostics] == [head.split()[1]]
         return
-    checked = check(parse(source), source, registry)
+    checked = check(parse(source), source, REGISTRY)
     assert checked.examples, "a block that is no error has an example"
     results = run_examples(
-        checked, registry, lambda modes: lower(check(parse(source), source, registry, modes), registry)
+        checked, REGISTRY, lambda modes: lower(check(parse(source), source, REGISTRY, modes), REGISTRY)
     )
     for result in results:
         assert result.ok, f"{result.expected} was said, {result.got} came out"
-    for verdict in decide(parse(source), checked, registry, timeout=0):
+    for verdict in decide(parse(source), checked, REGISTRY, timeout=0):
         assert verdict.status in ("proved", "held"), f"{verdict.claim}: {verdict.detail}"
-    assert build(source, registry, "torch").artifact.load()
+    assert build(source, REGISTRY, "torch").artifact.load()
 
 
 def test_there_are_blocks_of_both_kinds() -> None:
