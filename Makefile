@@ -16,6 +16,8 @@ LOSS_FOLDERS := $(wildcard lossdsl/packs examples plugins)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
+# An environment that says so would have each of the processes that tests start read all of lossdsl anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup test test-all lint format demo bench tables gallery clean
 

@@ -19,8 +19,8 @@ from typing import TypeVar
 
 from lossdsl import __version__
 from lossdsl.backends import hooks
-from lossdsl.backends.api import API, OLDEST_API
 from lossdsl.backends.manager import PluginVersionError, UnfitPluginError, built_in_plugins, call_hooks, in_window
+from lossdsl.backends.offer import API, OLDEST_API
 from lossdsl.packs import files
 from lossdsl.packs.files import PackError, canonical
 from lossdsl.primitives.record import Primitive
@@ -251,12 +251,15 @@ def _entry_points(failures: list[PluginFailure]) -> Iterator[tuple[_Origin, Entr
     seen: set[str] = {"lossdsl"}
     for distribution in distributions():
         try:
+            text = distribution.read_text("entry_points.txt") or ""
+            if hooks.GROUP not in text and files.GROUP not in text:  # nearly all; parsing them takes much longer
+                continue
             mine = [point for point in distribution.entry_points if point.group in (hooks.GROUP, files.GROUP)]
             if not mine or canonical(distribution.name) in seen:
                 continue
             seen.add(canonical(distribution.name))
             owner = f"{distribution.name} {distribution.version}"
-            source = Source(_place(distribution), distribution.read_text("entry_points.txt") or "")
+            source = Source(_place(distribution), text)
             points += [(_Origin(owner, point.name, source, _line(source, point)), point) for point in mine]
         except Exception as error:
             reason = f"its metadata can't be read: {error}"

@@ -39,10 +39,12 @@ def fingerprint(package: str) -> str:
     spec = find_spec(package)
     lines = []
     for place in (spec.submodule_search_locations or ()) if spec else ():
-        for path in sorted(Path(place).rglob("*")):
-            if path.suffix != ".pyc" and path.is_file():
-                lines.append(f"{path.relative_to(place).as_posix()} {content(path)}")
-    return key(lines)
+        for here, _, names in os.walk(place):  # strings, not Paths: every first `loss()` of a program waits for this
+            inside = here[len(place) :].replace(os.sep, "/")
+            lines += [
+                f"{inside}/{name} {content(os.path.join(here, name))}" for name in names if not name.endswith(".pyc")
+            ]
+    return key(sorted(lines))
 
 
 def content(path: str | os.PathLike[str]) -> str:
@@ -57,7 +59,8 @@ def content(path: str | os.PathLike[str]) -> str:
 @lru_cache(maxsize=4096)
 def _hashed(path: str, *_state: int) -> str:
     """The times only say when to read again: ctime moves with every write, whatever mtime is set to."""
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
 
 
 def read(name: str) -> Artifact | None:

@@ -28,6 +28,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lossdsl.backends.formula import formula
+from lossdsl.backends.offer import API, OLDEST_API, Availability
 from lossdsl.plan.kernel import (
     Buffer,
     Island,
@@ -55,19 +56,6 @@ class NotSupportedError(Exception):
 
     Asked for by name, the user sees it as an error; "auto" then takes the next backend.
     """
-
-
-API = 1  # raised when a backend written for the last one would break
-OLDEST_API = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Availability:
-    """Whether a backend can be used here; `reason` in words when not, `device` what it found."""
-
-    ok: bool
-    reason: str = ""
-    device: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pluggy
 
 from lossdsl.backends import hooks
-from lossdsl.backends.api import Availability
+from lossdsl.backends.offer import Availability
 from lossdsl.registry import BackendSpec, PluginFailure
 
 HERE = Path(__file__).parent

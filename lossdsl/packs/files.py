@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,6 +11,7 @@ from lossdsl.registry import LossFile
 
 GROUP = "lossdsl.losses"  # entry points whose value is a top-level package of .loss files: `name = "my_losses"`
 BUILT_IN = Path(__file__).parent  # every folder here is a pack: std
+ENDING = ".loss"
 PACK_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 
@@ -43,18 +45,30 @@ def files_of(folder: Path, pack: str, distribution: str) -> tuple[LossFile, ...]
     """The losses of a folder, in the order of their names; PackError if it holds none, or two of one name."""
     if not PACK_NAME.fullmatch(pack):
         raise PackError(f"{pack!r} is not a pack's name: small letters, digits, - and _, a letter first")
-    paths = sorted(path for path in folder.glob("*.loss") if path.is_file())
-    if not paths:
+    found = _names(folder)
+    if not found:
         raise PackError(f"pack {pack!r} holds no .loss file ({folder})")
-    seen: dict[str, Path] = {}
-    for path in paths:
-        other = seen.setdefault(canonical(path.stem), path)
-        if other != path:
-            raise PackError(f"pack {pack!r} holds {other.name} and {path.name}, which are one name")
-    return tuple(LossFile(pack=pack, name=path.stem, path=str(path), distribution=distribution) for path in paths)
+    seen: dict[str, str] = {}
+    for name in found:
+        other = seen.setdefault(canonical(name), name)
+        if other != name:
+            raise PackError(f"pack {pack!r} holds {other}{ENDING} and {name}{ENDING}, which are one name")
+    return tuple(
+        LossFile(pack=pack, name=name, path=os.path.join(folder, name + ENDING), distribution=distribution)
+        for name in found
+    )
+
+
+def _names(folder: Path) -> list[str]:
+    """The names of a folder's losses. Strings, not Paths: this is read whenever a program starts."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(e.name.removesuffix(ENDING) for e in entries if e.name.endswith(ENDING) and e.is_file())
+    except FileNotFoundError:
+        return []
 
 
 def built_in(distribution: str) -> dict[str, tuple[LossFile, ...]]:
     """The packs that come with lossdsl, by name. One without files yet is left out."""
-    folders = sorted(path for path in BUILT_IN.iterdir() if path.is_dir() and any(path.glob("*.loss")))
+    folders = sorted(path for path in BUILT_IN.iterdir() if path.is_dir() and _names(path))
     return {folder.name: files_of(folder, folder.name, distribution) for folder in folders}

@@ -9,7 +9,7 @@ from lossdsl.derive.claims.decide import decide
 from lossdsl.derive.claims.verdict import Verdict
 from lossdsl.plugins import discover
 from lossdsl.source.text import Source
-from lossdsl.syntax import parse
+from lossdsl.syntax.parse import parse
 
 REGISTRY = discover({})  # found once: looking takes longer than most of what is tested here
 

@@ -23,7 +23,7 @@ from lossdsl.ir.interpret import evaluate
 from lossdsl.ir.lower import lower
 from lossdsl.plugins import discover
 from lossdsl.source.text import Source
-from lossdsl.syntax import parse
+from lossdsl.syntax.parse import parse
 from tests.losses import CASES, FULL, STANDARD, sampled
 
 REGISTRY = discover({})  # found once: looking takes longer than most of what is tested here

@@ -19,7 +19,7 @@ from lossdsl.plan.text import parse_kernel, print_kernel
 from lossdsl.plan.verify import verify
 from lossdsl.registry import Registry
 from lossdsl.source.text import Source
-from lossdsl.syntax import parse
+from lossdsl.syntax.parse import parse
 from tests.plan.graphs import GRAPHS, arrays, joint
 
 KINDS = ("plain", "ties", "offset", "wide", "infinite")

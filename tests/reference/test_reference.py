@@ -15,7 +15,7 @@ from lossdsl.pipeline import build
 from lossdsl.plugins import discover
 from lossdsl.source.diagnostic import DiagnosticError
 from lossdsl.source.text import Source
-from lossdsl.syntax import parse
+from lossdsl.syntax.parse import parse
 
 REGISTRY = discover({})  # found once: looking takes longer than most of what is tested here
 

@@ -11,7 +11,7 @@ import lossdsl
 from lossdsl.source.codes import all_codes
 from lossdsl.source.diagnostic import DiagnosticError
 from lossdsl.source.text import Source
-from lossdsl.syntax import parse
+from lossdsl.syntax.parse import parse
 
 SYNTAX = [code for code in all_codes() if code.startswith("E01")]
 PACKAGE = Path(lossdsl.__file__).parent

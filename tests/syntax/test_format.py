@@ -8,8 +8,11 @@ import pytest
 
 from lossdsl.source.diagnostic import DiagnosticError, InternalError
 from lossdsl.source.text import Source
-from lossdsl.syntax import format, format_loss, parse, parse_expression, print_expression, print_loss
+from lossdsl.syntax import format
+from lossdsl.syntax.format import format_loss
 from lossdsl.syntax.inside import moved_inside
+from lossdsl.syntax.parse import parse, parse_expression
+from lossdsl.syntax.printing import print_expression, print_loss
 
 CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.loss"))
 

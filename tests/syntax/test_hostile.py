@@ -9,7 +9,8 @@ import pytest
 from lossdsl.source.diagnostic import DiagnosticError
 from lossdsl.source.render import render_github, render_json, render_terminal
 from lossdsl.source.text import Source
-from lossdsl.syntax import format_loss, parse
+from lossdsl.syntax.format import format_loss
+from lossdsl.syntax.parse import parse
 
 HEAD = "loss a\ninput x[N]\n"
 LIMIT = 64 * 1024 - 200  # characters that fit beside the rest of a file

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from lossdsl.source.text import Source
-from lossdsl.syntax import parse, parse_expression
 from lossdsl.syntax.ast import (
     Argument,
     AxisMap,
@@ -30,6 +29,7 @@ from lossdsl.syntax.ast import (
     Unary,
     Vector,
 )
+from lossdsl.syntax.parse import parse, parse_expression
 
 CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.loss"))
 

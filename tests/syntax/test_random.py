@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from lossdsl.source.diagnostic import Diagnostic, DiagnosticError
 from lossdsl.source.render import render_terminal
 from lossdsl.source.text import Source
-from lossdsl.syntax import format_loss, parse, print_loss
 from lossdsl.syntax.ast import LossDef
+from lossdsl.syntax.format import format_loss
+from lossdsl.syntax.parse import parse
+from lossdsl.syntax.printing import print_loss
 from lossdsl.testing.programs import loss_defs
 
 FULL = os.environ.get("LOSSDSL_FULL_TESTS") == "1"

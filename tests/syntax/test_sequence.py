@@ -6,7 +6,7 @@ import pytest
 
 from lossdsl.source.diagnostic import DiagnosticError
 from lossdsl.source.text import Source
-from lossdsl.syntax import parse
+from lossdsl.syntax.parse import parse
 
 STATEMENTS = {
     "d": '"""Doc."""', "c": 'cite "x"', "t": "tags a", "i": "input x[N]", "p": "param a = 1", "a": "y = x",

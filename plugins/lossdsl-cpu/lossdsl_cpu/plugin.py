@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from lossdsl.backends.api import API, BackendSpec
 from lossdsl.backends.hooks import hookimpl
+from lossdsl.backends.offer import API
+from lossdsl.registry import BackendSpec
 
 
 @hookimpl

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lossdsl.backends.api import BackendSpec
 from lossdsl.backends.hooks import hookimpl
+from lossdsl.registry import BackendSpec
 
 lossdsl_api = 1  # the version of the hooks that this is written for
 
