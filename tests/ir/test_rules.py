@@ -115,7 +115,35 @@ class Programs:
             case 14:
                 return self.idiom(self.reals[0])
             case _:
-                return self.folded(x)
+                return rng.choice([self.folded, self.logistic])(x)
+
+    def logistic(self, x: int) -> int:
+        """Sigmoids, tanhs and their logarithms as people type them."""
+        b, rng = self.b, self.rng
+        one, two, minus = b.const(1), b.const(2), b.node("neg", [x])
+        up, down = b.node("exp", [x]), b.node("exp", [rng.choice([minus, self.reals[0], self.reals[2]])])
+        both = b.node("add", [rng.choice([one, up]), down])
+        s, g = b.node("sigmoid", [x]), rng.choice([one, self.reals[2]])
+        twice = b.node("mul", [g, b.node("mul", [rng.choice([two, b.const(-2)]), s])])
+        match rng.randrange(9):
+            case 0:
+                return b.node("div", [rng.choice([one, up, down]), both])
+            case 1:
+                return b.node("div", [b.node("sub", rng.choice([[up, down], [one, down], [down, up]])), both])
+            case 2:
+                return b.node(rng.choice(["add", "sub"]), rng.choice([[twice, g], [g, twice]]))
+            case 3:
+                return b.node("sub", [s, b.node("sigmoid", [minus])])
+            case 4:
+                return b.node("log", [b.node(rng.choice(["mul", "div"]), [both, two])])
+            case 5:
+                return b.node("log1p", [b.node(rng.choice(["mul", "div"]), [up, two])])
+            case 6:
+                return b.node("log", [b.node("add", [both, rng.choice([one, up])])])
+            case 7:
+                return b.node("log", [b.node("mul", [s, b.node("sub", [one, s])])])
+            case _:
+                return b.node("log", [b.node("sub", [b.node("exp", [b.node("abs", [x])]), one])])
 
     def folded(self, x: int) -> int:
         b, rng = self.b, self.rng
