@@ -20,7 +20,12 @@ def extended(x: Array, dims: Sequence[int], sizes: Sequence[int]) -> Array:
     shape = list(x.shape)
     for d in dims:
         shape[d] = sizes[d]
-    return np.broadcast_to(x, shape)
+    return spread(x, tuple(shape))
+
+
+def spread(x: Array, shape: tuple[int, ...]) -> Array:
+    """x broadcast to a shape; itself where it has that one already, which is most of the time and costs numpy most."""
+    return x if x.shape == shape else np.broadcast_to(x, shape)
 
 
 def reduce(
@@ -36,10 +41,14 @@ def reduce(
 
     `logsumexp` gives one result; the pair (m, r) of a KernelProgram is `logsumexp_parts`.
     """
+    if mask is None and name in ("sum", "prod") and x.dtype.kind != "b":
+        whole = extended(x, dims, sizes)
+        result = (np.sum if name == "sum" else np.prod)(whole, axis=dims, keepdims=True)
+        return (arithmetic.real(result) if is_real(x) else np.asarray(result),)
     keep = np.ones((1,) * x.ndim, dtype=bool) if mask is None else mask.astype(bool)
     shape = np.broadcast_shapes(x.shape, keep.shape)
-    keep = extended(np.broadcast_to(keep, shape), dims, sizes)
-    x = extended(np.broadcast_to(x, shape), dims, sizes)
+    keep = extended(spread(keep, shape), dims, sizes)
+    x = extended(spread(x, shape), dims, sizes)
     if name == "count":
         return (keep.sum(axis=dims, keepdims=True, dtype=np.int64),)
     if x.dtype.kind == "b" and name not in ("any", "all"):
@@ -59,8 +68,8 @@ def reduce(
         m, r = logsumexp_parts(arithmetic, x, dims, keep)
         return (m + arithmetic.own["log1p"](r),)
     if name in ("any", "all"):
-        whole = np.any if name == "any" else np.all
-        return (whole(np.where(keep, x.astype(bool), name == "all"), axis=dims, keepdims=True),)
+        fold = np.any if name == "any" else np.all
+        return (fold(np.where(keep, x.astype(bool), name == "all"), axis=dims, keepdims=True),)
     return _folded(arithmetic, registry, name, x, dims, keep)
 
 

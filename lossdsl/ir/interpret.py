@@ -7,7 +7,7 @@ numpy's broadcasting is the language's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ class _Run:
     leaves: dict[str, Array]
     unknowns: list[frozenset[int]]  # for each node the roots whose unknown it depends on
     rounding: Callable[[Array], Array] | None = None
+    shapes: dict[frozenset[str], tuple[int, ...]] = field(default_factory=dict)
 
     def dim(self, axis: str) -> int:
         return self.graph.axes.index(axis)
@@ -39,9 +40,12 @@ class _Run:
     def dims(self, axes: Iterable[str]) -> tuple[int, ...]:
         return tuple(self.dim(a) for a in axes)
 
-    def shape(self, axes: Iterable[str]) -> list[int]:
-        have = set(axes)
-        return [n if a in have else 1 for a, n in zip(self.graph.axes, self.sizes, strict=True)]
+    def shape(self, axes: Iterable[str]) -> tuple[int, ...]:
+        have = frozenset(axes)
+        if have not in self.shapes:
+            extents = zip(self.graph.axes, self.sizes, strict=True)
+            self.shapes[have] = tuple(n if a in have else 1 for a, n in extents)
+        return self.shapes[have]
 
 
 def evaluate(
@@ -199,14 +203,14 @@ def _nodes(state: _Run, order: Sequence[int], values: dict[int, Array], known: f
         if state.rounding is not None and node.type.kind == "real" and node.op not in _EXACT:
             x = state.rounding(x)
         try:
-            values[n] = np.broadcast_to(x, state.shape(node.type.axes))
+            values[n] = arrays.spread(x, state.shape(node.type.axes))
         except ValueError:
             raise InternalError(f"node {n}, {node.op}, has the shape {x.shape} for {node.type}") from None
 
 
 def _root(state: _Run, node: Node, order: Sequence[int], values: dict[int, Array], known: frozenset[int]) -> Array:
     number = int(node.attrs[0])  # type: ignore[arg-type]
-    low, high = (np.broadcast_to(values[a], state.shape(node.type.axes)) for a in node.args[:2])
+    low, high = (arrays.spread(values[a], state.shape(node.type.axes)) for a in node.args[:2])
     inner = [n for n in order if number in state.unknowns[n]]
     unknown = [n for n in inner if state.graph.nodes[n].op == "var" and state.graph.nodes[n].attrs[0] == number]
 
@@ -258,8 +262,8 @@ def _logp(state: _Run, node: Node, args: Sequence[Array]) -> Array:
     dims = state.dims(node.attrs[0])  # type: ignore[arg-type]
     keep = np.ones((1,) * args[0].ndim, dtype=bool) if len(args) == 1 else args[1].astype(bool)
     shape = np.broadcast_shapes(args[0].shape, keep.shape)
-    z = arrays.extended(np.broadcast_to(args[0], shape), dims, state.sizes)
+    z = arrays.extended(arrays.spread(args[0], shape), dims, state.sizes)
     m, r = arrays.logsumexp_parts(
-        state.arithmetic, z, dims, arrays.extended(np.broadcast_to(keep, shape), dims, state.sizes)
+        state.arithmetic, z, dims, arrays.extended(arrays.spread(keep, shape), dims, state.sizes)
     )
     return state.arithmetic.real(z) - m - state.arithmetic.own["log1p"](r)
