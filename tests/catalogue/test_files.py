@@ -1,6 +1,7 @@
 """Every file of the packs: in the formatter's spelling, right without warnings, and its examples hold.
 
-Their claims are decided in tests/derive/test_library_claims.py; all are derived and planned in tests/plan/test_packs.py.
+Their claims are decided in tests/derive/test_library_claims.py;
+each is derived and planned in tests/plan/test_packs.py.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ import pytest
 
 from lossdsl.api import registry
 from lossdsl.derive.examples import run_examples
-from lossdsl.packs.header import read_header
 from lossdsl.ir.graph import Graph
 from lossdsl.ir.lower import lower
+from lossdsl.packs.header import read_header
 from lossdsl.pipeline import front
 from lossdsl.source.text import Source
 from lossdsl.syntax.format import format_loss
