@@ -1,6 +1,7 @@
 """The figures that the C++ backend is measured by: each with its bar, value and gradient, as ratios within one run.
 
-    python benchmarks/figures.py [PART[=LOSS,…] …]     parts: wide, narrow, small, eager, every, half, images, composite
+    python benchmarks/figures.py [PART[=LOSS,…] …]     parts: wide, narrow, small, eager, every, compiled, half, images,
+                                                       composite
     THP_MEM_ALLOC_ENABLE=1 python benchmarks/figures.py wide      with torch's own memory in huge pages
 
 Gradients are checked against float64 before anything is timed. `e` is `torch.exp(x, out=y)` on the same shape, `t` the
@@ -9,9 +10,11 @@ plan's transcendentals an element, as `lossdsl explain` shows them.
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -24,6 +27,7 @@ from lossdsl import bench
 from lossdsl.source.text import Source
 
 TEXTS = discovered()
+KEPT = Path(__file__).with_name("out") / "every.jsonl"
 FIRST = """loss first_term
 input logits[N, C]
 input teacher[N, C]: fixed
@@ -54,6 +58,7 @@ def main() -> None:
         "small": small,
         "eager": eager,
         "every": every,
+        "compiled": compiled,
         "half": half,
         "images": images,
         "composite": composite,
@@ -61,7 +66,7 @@ def main() -> None:
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
     for part in sys.argv[1:] or parts:
         name, _, chosen = part.partition("=")
-        parts[name](chosen.split(",") if chosen else EVERY if name == "every" else LOSSES)
+        parts[name](chosen.split(",") if chosen else EVERY if name in ("every", "compiled") else LOSSES)
 
 
 def say(what: str, measured: float, bar: float, more: str = "") -> None:
@@ -149,20 +154,36 @@ def eager(names: Sequence[str]) -> None:
 
 
 def every(names: Sequence[str]) -> None:
-    """All losses that are a number a row of classes: against clones, and torch's operations composed; the mean."""
-    ratios = []
+    """All losses that are a number a row of classes: against clones, and torch's operations composed, eager."""
+    _against(names, "eager", 1 / 2.5, 1 / 5)
+
+
+def compiled(names: Sequence[str]) -> None:
+    """The same against `torch.compile`: it compiles for 10 to 40 s a loss."""
+    _against(names, "compile", 1 / 1.5, 1 / 2)
+
+
+def _against(names: Sequence[str], other: str, bar: float, mean_bar: float) -> None:
+    """Ratios to another way, and the mean of all that ever ran here: they are kept in a file, since a run over every
+    loss takes half an hour."""
+    KEPT.parent.mkdir(parents=True, exist_ok=True)
     for name in names:
         try:
-            report = timed(name, 1024, 32000, 5, ("clone", "eager"))
+            report = timed(name, 1024, 32000, 3, ("clone", other))
         except bench.WrongGradientError as error:
             print(f"{name}: {error}", flush=True)
             continue
         say(f"{name} 1024x32000 / clone", report.ratio("cpu", "clone"), 1.6, spread(report))
-        if "eager" in report.timings:
-            ratios.append(report.ratio("cpu", "eager"))
-            say(f"{name} 1024x32000 / eager", ratios[-1], 1 / 2.5)
-    mean = math.exp(sum(map(math.log, ratios)) / max(len(ratios), 1))
-    say(f"geometric mean of {len(ratios)} losses / eager", mean, 1 / 5)
+        if other in report.timings:
+            say(f"{name} 1024x32000 / {other}", report.ratio("cpu", other), bar)
+            with KEPT.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"loss": name, "against": other, "ratio": report.ratio("cpu", other)}) + "\n")
+        else:
+            print(f"{name}: {other}: {report.failures.get(other)}", flush=True)
+    rows = [json.loads(line) for line in KEPT.read_text(encoding="utf-8").splitlines()]
+    last = {row["loss"]: row["ratio"] for row in rows if row["against"] == other}
+    mean = math.exp(sum(map(math.log, last.values())) / max(len(last), 1))
+    say(f"geometric mean of {len(last)} losses / {other}", mean, mean_bar)
 
 
 def half(_: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from lossdsl.backends.api import Buffer, Let, Load, Operand, Reduce, Store
 from lossdsl_cpu.cxx import COMPARISONS, TYPES, Term, expression, identifier, operand, real
 from lossdsl_cpu.rows import Sweep
-from lossdsl_cpu.scope import at, extent
+from lossdsl_cpu.scope import at, extent, padded
 from lossdsl_cpu.tile import Tile, index_names, loaded, look
 
 
@@ -40,12 +40,21 @@ class Run:
         self.tile.nest.say(line)
 
     def acc(self, name: str) -> str:
-        """A state of a reduction: an array over the lanes, or a number."""
+        """A state of a reduction: an array over the lanes, which are a strip of the row where the sweep is along it."""
+        return f"{name}[l]" if self.lanes else f"{name}_v[j]"
+
+    def row(self, name: str) -> str:
+        """What a row has one of."""
         return f"{name}[l]" if self.lanes else name
 
     def kept(self, name: str) -> str:
-        n = f"k.{extent(self.sweep.axis)}"
+        n = padded(self.sweep.axis)
         return f"{name}[{self.column} * L + l]" if self.lanes else f"{name}[l * {n} + {self.column}]"
+
+    def inside(self, r: Reduce, beyond: bool = True) -> list[str]:
+        """Conditions under which an element counts: a row's last strip goes on `beyond` it."""
+        where = [] if r.where is None else [look(self.tile, r.where, self.names, "bool").text]
+        return where if self.lanes or not beyond else [*where, "(j < left)"]
 
 
 def row_values(tile: Tile, s: Sweep) -> list[str]:
@@ -91,7 +100,7 @@ def elements(run: Run, wanted: Sequence[Let | Load], scaled: bool = True) -> Non
         if v.name in s.taken:
             text = run.kept(f"{identifier(s.taken[v.name])}_kept")
         elif v.name in s.folds:
-            text = f"{run.kept(identifier(s.folds[v.name].of) + '_exps')} * {run.acc(identifier(v.name) + '_by')}"
+            text = f"{run.kept(identifier(s.folds[v.name].of) + '_exps')} * {run.row(identifier(v.name) + '_by')}"
         elif v.name in s.scaled:
             m = identifier(s.scaled[v.name])
             text = run.kept(f"{m}_exps") + ("" if run.lanes else f" * (R){m}_factor")
@@ -136,16 +145,19 @@ def let(run: Run, x: Let) -> str:
     return expression(x.op, x.args, names, x.value.dtype)
 
 
-def pointer(run: Run, b: Buffer, index: Sequence[str]) -> str:
-    """A pointer to an element in a sweep."""
+def pointer(run: Run, b: Buffer, index: Sequence[str], strip: bool = True) -> str:
+    """A pointer to an element in a sweep: of a strip of the row, or of the row."""
     plain = identifier(b.name)
     if b.name in run.tile.views and b.axes == tuple(index):
-        here = f"{run.column} * {plain}_ld + l" if run.lanes else run.column
-        return f"{plain}_p + {here}"
+        if run.lanes:
+            return f"{plain}_p + {run.column} * {plain}_ld + l"
+        return f"{plain}_q + j" if strip else f"{plain}_p + {run.column}"
     text = f"k.{plain}"
     for axis, i in zip(b.axes, index, strict=True):
         if i == run.tile.rows.axes[-1]:
             here = "(row0 + (l < n ? l : n - 1))" if run.lanes else "(row0 + l)"
+        elif i == run.sweep.axis and strip and not run.lanes:
+            here = f"{run.column}_in"
         elif i in run.tile.nest.program.axes:
             here = at(i)
         else:
@@ -154,13 +166,18 @@ def pointer(run: Run, b: Buffer, index: Sequence[str]) -> str:
     return text
 
 
-def views_of(run: Run) -> None:
-    """Local pointers into the views that a sweep uses."""
+def used_views(run: Run) -> list[str]:
+    """The views that a sweep uses."""
     used: dict[str, None] = {}
     for x in (*run.sweep.live, *run.sweep.stores):
         if isinstance(x, Load | Store) and x.buffer in run.tile.views:
             used[x.buffer] = None
-    for name in used:
+    return list(used)
+
+
+def views_of(run: Run) -> None:
+    """Local pointers into the views that a sweep uses."""
+    for name in used_views(run):
         plain = identifier(name)
         const = "" if run.tile.nest.buffer(name).role == "out" else "const "
         row = "" if run.lanes else f" + l * {plain}_tile.ld"
@@ -187,6 +204,5 @@ def cone(run: Run, operands: Sequence[Operand | None]) -> list[Let | Load]:
 
 
 def masked(run: Run, r: Reduce, text: str, neutral: str) -> str:
-    if r.where is None:
-        return text
-    return f"{look(run.tile, r.where, run.names, 'bool').text} ? {text} : {neutral}"
+    conditions = run.inside(r)
+    return f"{' & '.join(conditions)} ? {text} : {neutral}" if conditions else text

@@ -15,7 +15,7 @@ from lossdsl.backends.api import Let, Load, Reduce, Store
 from lossdsl_cpu.cxx import ARRAYS, TYPES, Term, constant, expression, identifier, real
 from lossdsl_cpu.reducing import results, state_type
 from lossdsl_cpu.rows import Rows, Sweep, extreme
-from lossdsl_cpu.scope import Array, Nest, at, extent
+from lossdsl_cpu.scope import Array, Nest, at, extent, padded
 from lossdsl_cpu.sweep import sweep
 from lossdsl_cpu.tile import (
     Tile,
@@ -82,7 +82,7 @@ def print_rows(nest: Nest, rows: Rows) -> None:
         )
     for s, r in rows.columns:
         kind = column_type(r)
-        parts, size = f"{state_names(r)}_parts", f"blocks * k.{extent(s.axis)}"
+        parts, size = f"{state_names(r)}_parts", f"blocks * {padded(s.axis)}"
         nest.say(f"{kind} *const {parts} = arena.get<{kind}>({size});")
         if extreme(r):
             nest.say(f"for (long c = 0; c < {size}; ++c) {parts}[c] = {column_start(r)};")
@@ -117,7 +117,8 @@ def print_rows(nest: Nest, rows: Rows) -> None:
     for s, r in rows.columns:
         a, n = state_names(r), f"k.{extent(s.axis)}"
         nest.say("for (long b = 1; b < blocks; ++b)")
-        nest.say(f"  for (long c = 0; c < {n}; ++c) {column_merged(r, f'{a}_parts[c]', f'{a}_parts[b * {n} + c]')}")
+        other = f"{a}_parts[b * {padded(s.axis)} + c]"
+        nest.say(f"  for (long c = 0; c < {n}; ++c) {column_merged(r, f'{a}_parts[c]', other)}")
         nest.say(f"for (long c = 0; c < {n}; ++c) {identifier(r.values[0].name)}[c] = {a}_parts[c];")
     for r in rows.totals:
         a = state_names(r)

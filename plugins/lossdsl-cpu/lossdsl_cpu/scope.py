@@ -65,6 +65,11 @@ def extent(axis: str) -> str:
     return f"n_{identifier(axis)}"
 
 
+def padded(axis: str) -> str:
+    """The least multiple of a strip that holds an axis."""
+    return f"padded(k.{extent(axis)})"
+
+
 def at(axis: str) -> str:
     """The variable of an axis' loop."""
     return f"i_{identifier(axis)}"

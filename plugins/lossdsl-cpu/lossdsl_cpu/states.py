@@ -9,7 +9,7 @@ from lossdsl_cpu.cxx import identifier, real
 from lossdsl_cpu.element import Run, cone, elements, masked, pointer
 from lossdsl_cpu.reducing import state_type
 from lossdsl_cpu.rows import Sweep
-from lossdsl_cpu.scope import extent
+from lossdsl_cpu.scope import padded
 from lossdsl_cpu.tile import column_merged, column_start, column_type, look, state_names, stored
 
 
@@ -29,17 +29,19 @@ def body(run: Run) -> None:
             case Store():
                 guard = run.names[run.tile.rows.guard].text if run.tile.rows.guard and run.lanes else ""
                 b = run.tile.nest.buffer(x.buffer)
-                run.say(f"put({stored(run.tile, x, run.names, guard)}, {pointer(run, b, x.index)});")
+                here = run.lanes or x.buffer in run.tile.views  # a view goes on beyond the row's end
+                line = f"put({stored(run.tile, x, run.names, guard)}, {pointer(run, b, x.index)});"
+                run.say(line if here else f"if (j < left) {line}")
 
 
 def column(run: Run, r: Reduce) -> None:
     """One entry more in a reduction over the rows, for the element of the loop around."""
-    a, n = state_names(r), f"k.{extent(run.sweep.axis)}"
+    a, n = state_names(r), padded(run.sweep.axis)
     t = look(run.tile, r.args[0], run.names)
     x = {"double": f"(double){real(t)}", "R": real(t)}.get(column_type(r), f"(long){t.text}")
     if r.reduction == "count":
         x = "1" if not isinstance(r.args[0], str) else f"(long)({t.text} != 0)"
-    conditions = [] if r.where is None else [look(run.tile, r.where, run.names, "bool").text]
+    conditions = run.inside(r)
     if run.lanes:
         conditions = ["l < n", *([run.names[run.tile.rows.guard].text] if run.tile.rows.guard else []), *conditions]
     x = f"({' & '.join(conditions)} ? {x} : {column_start(r)})" if conditions else x
@@ -58,7 +60,8 @@ def add(run: Run, r: Reduce) -> None:
             neutral = "0" if r.reduction == "sum" else "1"
             sign = "+" if r.reduction == "sum" else "*"
             if r.values[0].dtype == "real":
-                run.say(f"{run.acc(a + '_s')} {sign}= (double)({masked(run, r, x, f'R({neutral})')});")
+                kind, state = ("", "_f") if grouped(r) else ("(double)", "_s")
+                run.say(f"{run.acc(a + state)} {sign}= {kind}({masked(run, r, x, f'R({neutral})')});")
             else:
                 run.say(f"{run.acc(a + '_s')} {sign}= {masked(run, r, f'(long){t.text}', f'{neutral}L')};")
         case "count":
@@ -70,23 +73,23 @@ def add(run: Run, r: Reduce) -> None:
             x = x if r.values[0].dtype == "real" else f"(long){t.text}"
             run.say(f"{v} = {masked(run, r, f'{kind}({v}, {x})', v)};")
         case "logsumexp":
-            e, b = f"{a}_e", run.acc(f"{a}_base")
-            inside = "" if r.where is None else f"{look(run.tile, r.where, run.names, 'bool').text} & "
+            e, b = f"{a}_e", run.row(f"{a}_base")
+            inside = "".join(f"{c} & " for c in run.inside(r))
             function = "exp" if r.where is not None else "exp_neg"
             run.say(f"const R {e} = {function}({x} - {b});")
             if r.values[0].name in run.sweep.exps:
                 run.say(f"{run.kept(a + '_exps')} = {e};")
             run.say(f"const bool {a}_at = {inside}({x} == {b});")
-            term = f"{a}_at ? 0. : (double){e}"
-            run.say(f"{run.acc(a + '_s')} += {term if r.where is None else f'{inside}(!{a}_at) ? (double){e} : 0.'};")
+            term = f"{inside}(!{a}_at) ? {e} : R(0)" if inside else f"{a}_at ? R(0) : {e}"
+            run.say(f"{run.acc(a + '_f')} += {term};")
             run.say(f"{run.acc(a + '_n')} += {a}_at;")
         case "ties":
-            inside = "" if r.where is None else f"{look(run.tile, r.where, run.names, 'bool').text} & "
-            run.say(f"{run.acc(a + '_n')} += {inside}({x} == {run.acc(a + '_top')});")
+            inside = "".join(f"{c} & " for c in run.inside(r))
+            run.say(f"{run.acc(a + '_n')} += {inside}({x} == {run.row(a + '_top')});")
         case "argmax":
-            inside = "" if r.where is None else f"{look(run.tile, r.where, run.names, 'bool').text} & "
+            inside = "".join(f"{c} & " for c in run.inside(r))
             v = run.acc(a + "_n")
-            run.say(f"{v} = {inside}({x} == {run.acc(a + '_top')}) & ({run.column} < {v}) ? {run.column} : {v};")
+            run.say(f"{v} = {inside}({x} == {run.row(a + '_top')}) & ({run.column} < {v}) ? {run.column} : {v};")
 
 
 def initial(r: Reduce) -> list[tuple[str, str, str, str]]:
@@ -115,6 +118,12 @@ def initial(r: Reduce) -> list[tuple[str, str, str, str]]:
     raise NotSupportedError(f"the reduction {r.reduction!r}")
 
 
+def grouped(r: Reduce) -> bool:
+    """Whether entries are added up as floats first, a few at a time: turning each into a double costs as much as an
+    exponential, and each has been rounded to a float already."""
+    return r.reduction == "logsumexp" or (r.reduction == "sum" and r.values[0].dtype == "real")
+
+
 def state_rows(s: Sweep) -> list[Reduce]:
     """The reductions of a sweep that have a state for each row."""
     return [r for r in s.reductions if not s.column(r)]
@@ -140,12 +149,13 @@ def row_state(r: Reduce, at_row: str) -> str:
 def tops(run: Run, two: Sequence[Reduce]) -> None:
     """The pass that finds maxima."""
     before = dict(run.names)
-    elements(run, cone(run, [x for r in two for x in (r.args[0], r.where)]))
+    needed = cone(run, [x for r in two for x in (r.args[0], r.where)])
+    elements(run, needed)
+    # beyond its end a row has its last element once more, which is no new maximum unless its place counts
+    places = any(isinstance(x, Let) and x.op == "index" for x in needed)
     for r in two:
         top = run.acc(state_names(r) + "_top")
         x = real(look(run.tile, r.args[0], run.names))
-        condition = f"{x} > {top}"
-        if r.where is not None:
-            condition = f"{look(run.tile, r.where, run.names, 'bool').text} & ({condition})"
+        condition = " & ".join([*run.inside(r, places), f"({x} > {top})"])
         run.say(f"{top} = {condition} ? {x} : {top};")
     run.names = before

@@ -130,6 +130,16 @@ static INLINE int narrow(long x) {
   return x > 2147483647L ? 2147483647 : x < -2147483648L ? -2147483647 - 1 : (int)x;
 }
 
+// A row's last strip, where it isn't whole: copied, so that a loop may go on beyond the row's end
+static INLINE long padded(long n) { return (n + 15) & -16; }
+template <class T> static INLINE void tail(T *to, const T *from, int n) {
+  #pragma omp simd
+  for (int j = 0; j < 16; ++j) to[j] = from[j < n ? j : n - 1];
+}
+template <class T> static INLINE void untail(T *to, const T *from, int n) {
+  for (int j = 0; j < n; ++j) to[j] = from[j];
+}
+
 // Ask for n elements, which need not be there
 template <class T> static INLINE void fetch(const T *p, int n) {
   for (unsigned i = 0; i < n * sizeof(T); i += 64) __builtin_prefetch((const char *)p + i);

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from lossdsl.backends.api import Buffer, Let, Load, Operand, Reduce, Store
 from lossdsl_cpu.cxx import TYPES, Names, Term, constant, identifier, operand, real
 from lossdsl_cpu.rows import Rows, extreme, viewed
-from lossdsl_cpu.scope import Nest, at, extent
+from lossdsl_cpu.scope import Nest, at, extent, padded
 
 BLOCK = 2048  # elements of a row between two looks at the running maximum: 8 KiB, a quarter of the L1 cache
-STEP = 256  # elements between two looks ahead
+STRIP = 16  # elements of a row that are the lanes of a loop along it: a vector of floats, or two or four
+GROUP = 4  # strips (or elements, with rows in lanes) whose sum is a float, before it is added to a double
 AHEAD = 4096  # elements of a row that are asked for before they are needed: the memory has something to do meanwhile
 INT = {"real": "R", "int": "long", "bool": "int"}  # arrays of bools are ints, which mix with floats in a vector
 
@@ -43,7 +44,7 @@ def scratch(tile: Tile) -> None:
         plain = identifier(name)
         tile.say(f"T_{plain} *const {plain}_copy = arena.raw<T_{plain}>(L * k.{extent(axis)});")
     for sweep in tile.rows.sweeps:
-        size = f"height * k.{extent(sweep.axis)}"
+        size = f"height * {padded(sweep.axis)}"
         for name in sweep.kept:
             tile.say(f"R *const {identifier(name)}_kept = arena.raw<R>({size});")
         for name in sweep.exps:
