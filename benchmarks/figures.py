@@ -84,7 +84,8 @@ def timed(
     inplace: bool = False,
 ) -> bench.Report:
     """A loss of the std pack on the C++ backend."""
-    sizes = {"N": n, "C": c}
+    axes = lossdsl.load(f"std/{name}").checked.axes
+    sizes = {a.name: n if a.batch else c for a in axes}
     return bench.measure(
         TEXTS[f"std/{name}"],
         REGISTRY,
