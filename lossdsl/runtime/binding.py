@@ -238,7 +238,7 @@ def _fold(
         if folded is None:
             folded, by = lead, spec.name
         elif folded != lead:
-            raise leads(signature, tensors, spec, lead, by, folded)
+            raise leads(signature, tensors, spec, lead, by, folded, class_dim)
         result.append(x.reshape((*x.shape[:at], -1, *x.shape[at + extra :])))
         if x.numel() == 0:  # -1 is ambiguous there
             rows = 1

@@ -79,6 +79,7 @@ def leads(
     lead: tuple[int, ...],
     by: str,
     expected: tuple[int, ...],
+    class_dim: int,
 ) -> BindingError:
     batch = signature.fold
     what = f"{batch} = {times(expected)} from {by}, but {spec.name} has {times(lead)}"
@@ -88,7 +89,11 @@ def leads(
     elif expected == (*lead, 1):
         hints.append(f"{by}.squeeze(-1), or {spec.name}.unsqueeze(-1)")
     elif len(expected) == len(lead) and any(len(s.axes) > 1 for s in signature.inputs):
-        hints.append("class_dim=-1 if the classes are the last dimension")
+        own = next((s.axes for s in signature.inputs if s.name == by), ())
+        if class_dim == 1:
+            hints.append("class_dim=-1 if the classes are the last dimension")
+        elif len(own) == 2:
+            hints.append(f"class_dim=1 if {own[1]} is dimension 1 of {by}")
     hint = f"\n  pass {hints[0]}" if hints else ""
     return BindingError(f"{signature.name}: {what}{hint}\n{table(signature, tensors)}")
 

@@ -106,6 +106,20 @@ def test_leading_dimensions_are_rows() -> None:
     torch.testing.assert_close(loss(hidden, weight, None, target, reduction="none").flatten(), wanted)
 
 
+def test_features_of_pixels_may_stand_second() -> None:
+    """hidden (N, D, d1, d2) as a convolution gives it, target (N, d1, d2)."""
+    loss = lossdsl.loss("cross_entropy", head="linear", backend="torch", memory=5000)
+    hidden = torch.randn(2, 4, 3, 5, dtype=torch.float64, requires_grad=True)
+    weight, target = torch.randn(11, 4, dtype=torch.float64, requires_grad=True), torch.randint(0, 11, (2, 3, 5))
+    plain = torch.nn.functional.cross_entropy(torch.einsum("ndxy,cd->ncxy", hidden, weight), target, reduction="none")
+    found = loss(hidden, weight, None, target, class_dim=1, reduction="none")
+    torch.testing.assert_close(found, plain, rtol=1e-12, atol=0)
+    for a, b in zip(*(torch.autograd.grad(x.sum(), (hidden, weight)) for x in (found, plain)), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-14)
+    with pytest.raises(ValueError, match="pass class_dim=1 if D is dimension 1 of hidden"):
+        loss(hidden, weight, None, target)
+
+
 def test_half_inputs_are_computed_in_float32() -> None:
     loss = lossdsl.loss("cross_entropy", head="linear", backend="torch", memory=4000)
     hidden = torch.randn(20, 8).bfloat16().requires_grad_()
@@ -279,3 +293,14 @@ def test_a_standalone_module_holds_its_tiles_and_no_other_does() -> None:
     wanted = torch.autograd.grad(plain.load().Focal()(h @ w.t(), y), (h, w))
     for a, b in zip(found, wanted, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-7)  # float32, sums in another order
+
+
+def test_a_class_that_no_row_has_is_no_error() -> None:
+    """The determinant of joint counts is 0 then, and so is its gradient by what is there: the row of the adjugate that
+    isn't 0 belongs to the class that no row has."""
+    loss = lossdsl.loss("dmi", head="linear", backend="torch", memory=200)
+    hidden, weight = torch.randn(9, 5), torch.randn(4, 5, requires_grad=True)
+    value = loss(hidden, weight, None, torch.arange(9) % 3, eps=1e-3)
+    (grad,) = torch.autograd.grad(value, weight)
+    assert value.item() == pytest.approx(6.907755, abs=1e-5)  # -log(eps)
+    assert not grad.any()

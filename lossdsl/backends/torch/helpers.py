@@ -69,6 +69,18 @@ def _argmax(x: Tensor, dim: int) -> Tensor:
     return x.argmax(dim)
 
 
+def _inverse(x: Tensor) -> Tensor:
+    """The inverse of each matrix; NaN for one that has none."""
+    inverse, failed = torch.linalg.inv_ex(x)
+    return torch.where((failed != 0)[..., None, None], torch.nan, inverse)
+
+
+def _solve(x: Tensor, right: Tensor) -> Tensor:
+    """The solution of each system of equations; NaN for a matrix without an inverse."""
+    solution, failed = torch.linalg.solve_ex(x, right)
+    return torch.where((failed != 0)[..., None, None], torch.nan, solution)
+
+
 def _root(f: Callable[[Tensor], Tensor], low: Tensor, high: Tensor) -> Tensor:
     """Where f, which rises or falls between low and high, is 0 for each element."""
     at_low = f(low)

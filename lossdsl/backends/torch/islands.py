@@ -32,9 +32,11 @@ def spelled(p: Printer, op: Op) -> Text:
         case "logdet":
             return _matrix(p, args[0], op, "torch.linalg.slogdet({}).logabsdet", ())
         case "inverse":
-            return _matrix(p, args[0], op, "torch.linalg.inv({})", _pair(op))
+            p.call("_inverse")
+            return _matrix(p, args[0], op, "_inverse({})", _pair(op))
         case "transpose_inverse":
-            return _matrix(p, args[0], op, "torch.linalg.inv({}).mT", _pair(op))
+            p.call("_inverse")
+            return _matrix(p, args[0], op, "_inverse({}).mT", _pair(op))
         case "eigvals":
             return _matrix(p, args[0], op, "torch.linalg.eigvalsh({})", (str(op.attrs[2]),))
         case "eigvecs":
@@ -125,13 +127,14 @@ def _solve(p: Printer, args: Sequence[Text], op: Op) -> Text:
     extra = tuple(a for a in b.axes if a != rows and a not in rest)
     outer = p.order({*rest, *(a for a in b.axes if a in rest)})
     left = _laid(p, m, (*outer, rows, columns))
+    p.call("_solve")
     if len(extra) > 1:
         raise InternalError("solve with several right sides along two axes is not printed yet")
     if extra:
         right = _laid(p, b, (*outer, rows, *extra))
-        return permuted(p, Text(f"torch.linalg.solve({left.text}, {right.text})"), (*outer, columns, *extra))
+        return permuted(p, Text(f"_solve({left.text}, {right.text})"), (*outer, columns, *extra))
     right = _laid(p, b, (*outer, rows))
-    text = f"torch.linalg.solve({left.text}, {right.at(ATOM)}[..., None]).squeeze(-1)"
+    text = f"_solve({left.text}, {right.at(ATOM)}[..., None]).squeeze(-1)"
     return permuted(p, Text(text), (*outer, columns))
 
 
