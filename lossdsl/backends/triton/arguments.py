@@ -21,8 +21,11 @@ def tile_axis(stage: Stage, b: Buffer) -> str | None:
     """The axis of a buffer whose entries a sweep reads or writes side by side."""
     for sweep in stage.sweeps:
         for s in sweep.body:
-            if isinstance(s, Load | Store) and s.buffer == b.name and sweep.axis in s.index:
-                return b.axes[s.index.index(sweep.axis)]
+            if isinstance(s, Load | Store) and s.buffer == b.name:
+                along = [sweep.axis, *(a for a in stage.axes if isinstance(s, Load))]
+                for axis in along:  # what a pick's places are read along may be a copy of the sweep's
+                    if axis in s.index:
+                        return b.axes[s.index.index(axis)]
     return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lossdsl.backends.api import Island, NotSupportedError, Pick, Reduce
+from lossdsl.backends.api import Island, Let, Load, NotSupportedError, Pick, Reduce
 from lossdsl.backends.triton import islands
 from lossdsl.backends.triton.arguments import arguments, cols, size
 from lossdsl.backends.triton.layout import wrapped
@@ -10,7 +10,7 @@ from lossdsl.backends.triton.notes import docstring, purpose, subject
 from lossdsl.backends.triton.printer import Printer
 from lossdsl.backends.triton.sharing import exponential
 from lossdsl.backends.triton.spell import Term, identifier
-from lossdsl.backends.triton.stages import Guard, Item, Sweep
+from lossdsl.backends.triton.stages import Guard, Item, Plain, Sweep
 
 
 class Rows(Printer):
@@ -38,6 +38,7 @@ class Rows(Printer):
             self.axis = item.axis
             self.note(f"along {item.axis}: {subject(item)}")
             for s in item.body:
+                self.axis = self.along(s, item.axis)
                 if isinstance(s, Reduce):
                     self.reduce(s)
                 elif isinstance(s, Island):
@@ -51,6 +52,11 @@ class Rows(Printer):
             islands.root(self, item)
         else:
             self.plain(item)
+
+    def along(self, s: Plain, axis: str) -> str:
+        """The axis of a statement within a sweep: a pick's places may lie along a copy of the sweep's."""
+        others = [a for a in s.value.axes if a in self.stage.axes] if isinstance(s, Let | Load) else []
+        return axis if axis in others or not others else others[0]
 
     def reduce(self, s: Reduce) -> None:
         x, mask = self.given(s, f"ok_{identifier(str(self.axis))}")

@@ -17,8 +17,10 @@ def _tiles_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tilesizes, "FEATURES", 0)  # longer sums than any kernel multiplies itself
 
 
-@pytest.mark.parametrize("name", ["cross_entropy", "focal"])
-@pytest.mark.parametrize("reduction", ["mean", "none"])
+@pytest.mark.parametrize(
+    ("name", "reduction"),
+    [("cross_entropy", "mean"), ("focal", "none"), ("emd2", "mean")],  # the last: sums so far, read at a copy's places
+)
 def test_a_head_in_chunks(name: str, reduction: str) -> None:
     case = headed(STANDARD / f"{name}.loss", backend="triton")
     assert case is not None
