@@ -28,6 +28,7 @@ OFFSETS = (1e2, -1e2, 1e4, -1e4, 1e6, -1e6)
 NEAR = (0.0, 1e-6, 1e-3, 0.3)  # of a second tensor from the first
 WIDE = 50_000
 CLASSES, SAMPLES = 5, 2
+ROOTED = 8  # classes of a loss with a root: five of five best have none
 EDGES = (0.0, 1e-40, 1e-30, 1e-6, 6e-8)  # distances from a bound
 DENORMAL = 1e-40
 
@@ -73,8 +74,9 @@ def cases(graph: Graph, checked: CheckedLoss, seed: int = 0) -> Iterator[Case]:
         plans += [("one class", {"classes": 1}), ("two classes, 17 apart", {"classes": 2, "gap": 17.0})]
     if any(isinf(leaf.type.interval.low) != isinf(leaf.type.interval.high) or _bounded(leaf) for leaf in graph.leaves):
         plans += [(f"{side} bound and {e:g}", {"edge": e, "side": side}) for side in ("low", "high") for e in EDGES]
+    classes = ROOTED if any(node.op == "root" for node in graph.nodes) else CLASSES
     for number, (what, plan) in enumerate(plans):
-        sizes = _sizes(graph, checked, plan.get("classes", CLASSES), logits)
+        sizes = _sizes(graph, checked, plan.get("classes", classes), logits)
         if sizes is not None:
             draw = _Draw(graph, checked, np.random.default_rng([seed, number]), sizes, logits)
             yield Case(what, _leaves(draw, plan), sizes)
@@ -192,6 +194,10 @@ def _single(x: Array) -> Array:
 def _discrete(draw: _Draw, leaf: Leaf) -> Array:
     kind, shape = leaf.type.kind, draw.shape(leaf)
     if kind.startswith("index "):
+        count, extent = int(np.prod(shape)), draw.sizes.get(kind.split()[1], CLASSES)
+        batch = {a.name for a in draw.checked.axes if a.batch}
+        if count <= extent and not batch & {base_axis(a) for a in leaf.axes}:
+            return draw.rng.permutation(extent)[:count].reshape(shape)  # a choice of entries: each of them once
         return draw.rng.integers(0, max(1, draw.sizes.get(kind.split()[1], CLASSES)), shape)
     if kind == "label":
         return np.arange(int(np.prod(shape))).reshape(shape) // 2 % 3

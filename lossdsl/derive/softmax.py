@@ -79,8 +79,11 @@ def _about(b: Builder, condition: int, axes: tuple[str, ...]) -> tuple[int, int 
 
 
 def _dense(b: Builder, n: int, c: int, axes: tuple[str, ...], mask: int | None, p: int) -> int:
-    weight = _without_factor(b, c, p) if mask is None and len(axes) == 1 else None
-    if weight is not None and b.type(weight).axes & set(axes):
+    weight, rest = _weighted(b, c, p, axes) if mask is None and len(axes) == 1 else (None, c)
+    if weight is not None and rest is not None:
+        parts = (b.node("mul", [p, weight]), rest)
+        return b.node("add", [_dense(b, n, part, axes, mask, p) for part in parts])
+    if weight is not None:
         a = b.node("reduce", [b[n].args[0]], ("argmax", axes))
         u = _apart(b, weight, axes[0], b.node("detach", [a]))
         mean = b.reduce("sum", axes, b.node("mul", [p, u]))
@@ -93,6 +96,31 @@ def _dense(b: Builder, n: int, c: int, axes: tuple[str, ...], mask: int | None, 
     if mask is not None:
         share = b.node("select", [mask, share, b.const(0)])
     return b.node("sub", [c, share])
+
+
+def _weighted(b: Builder, c: int, p: int, axes: tuple[str, ...]) -> tuple[int | None, int | None]:
+    """w and r of c = p·w + r, w along the axes; None for one that is not there."""
+    weight = _without_factor(b, c, p)
+    if weight is not None:
+        return (weight, None) if b.type(weight).axes & set(axes) else (None, c)
+    node = b[c]
+    if node.op not in ("add", "sub", "neg"):
+        return None, c
+    found = [_weighted(b, a, p, axes) for a in node.args]
+    if all(w is None for w, _ in found):
+        return None, c
+    weight, rest = (_combined(b, node.op, parts) for parts in zip(*found, strict=True))
+    return weight, rest
+
+
+def _combined(b: Builder, op: str, parts: tuple[int | None, ...]) -> int | None:
+    """x + y, x - y or -x, of which some may not be there."""
+    x, y = (*parts, None)[:2]
+    if op == "neg" or y is None:
+        return x if x is None or op != "neg" else b.node("neg", [x])
+    if x is None:
+        return y if op == "add" else b.node("neg", [y])
+    return b.node(op, [x, y])
 
 
 def _apart(b: Builder, e: int, axis: str, a: int) -> int:
@@ -112,12 +140,28 @@ def _apart(b: Builder, e: int, axis: str, a: int) -> int:
             for x, y in (node.args, node.args[::-1])[: 1 if node.op == "div" else 2]:
                 if axis not in b.type(y).axes and b.type(y).interval.finite:
                     return b.node(node.op, [_apart(b, x, axis, a), y])
+        case "exp" if _from_logits(b, node.args[0], axis):  # e^x - e^y = e^y·expm1(x - y)
+            there = b.node("detach", [b.pick(e, {axis: a})])
+            return b.node("mul", [there, b.node("expm1", [_apart(b, node.args[0], axis, a)])])
         case "logp" if node.attrs[0] == (axis,) and len(node.args) == 1:
             (z,) = node.args
             top = b.reduce("max", (axis,), z)
             nothing = b.node("eq", [top, b.const(-inf)])
             return b.node("sub", [z, b.node("detach", [b.node("select", [nothing, b.const(0), top])])])
     return b.node("sub", [e, b.node("detach", [b.pick(e, {axis: a})])])
+
+
+def _from_logits(b: Builder, n: int, axis: str) -> bool:
+    """Whether n is a log-softmax, or one times what is the same all along its axis."""
+    node = b[n]
+    if node.op in ("neg", "mul", "div"):
+        varying = [x for x in node.args if axis in b.type(x).axes]
+        return (
+            len(varying) == 1
+            and varying[0] == node.args[0 if node.op == "div" else -1]
+            and _from_logits(b, varying[0], axis)
+        )
+    return node.op == "logp" and node.attrs[0] == (axis,) and len(node.args) == 1
 
 
 def _without_factor(b: Builder, c: int, p: int, known: dict[int, int | None] | None = None) -> int | None:

@@ -73,6 +73,9 @@ FORMS = {
     "the loss of a bit": "return sum[C](softplus(logits) - (C == target) * logits)",
     "power of a bound": "return (1 - clip(softmax(logits)[target], 1e-30, 1)^0.7) / 0.7",
     "a mixture with one class": "m = 0.1 * (C == target) + 0.9 * softmax(logits)\nreturn -log(m[target])",
+    "log-odds": "p = log_softmax(logits)\nreturn sum[C](softplus(p - p[target]) where C != target)",
+    "opposites": "u = softplus(logits)\nreturn sum[C]((u + 1 - u[target]) - 1 where C != target)",
+    "two kinds of cotangent": "p = softmax(logits)\nreturn sum[C](9 * p where C != target) - 1 / sum[C](log(p))",
     "root of an entry": "return sqrt(softmax(logits)[target])",
 }
 

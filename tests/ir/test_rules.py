@@ -225,9 +225,15 @@ class Programs:
         p = b.node("softmax", [x], ("C",))
         logp = b.node("log", [p])
         one = b.const(1)
-        match rng.randrange(10):
+        match rng.randrange(12):
             case 9:
                 return rng.choice([self.balance(logp), b.reduce("logsumexp", ("C",), logp)])
+            case 10:
+                return b.node("sub", rng.sample([logp, self.b.pick(logp, {"C": self.y})], 2))
+            case 11:
+                a = self.reals[3]
+                more, product = b.node("sub", [x, a]), b.node("mul", [x, b.node("add", [self.reals[2], a])])
+                return b.node("add", [b.node("add", [more, a]), b.node("sub", [product, b.node("mul", [x, a])])])
             case 0:
                 return b.node("sub", [b.reduce("logsumexp", ("C",), x), self.pick(x)])
             case 1:

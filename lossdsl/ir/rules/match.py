@@ -82,9 +82,13 @@ def _as_log(b: Builder, n: int) -> int | None:
 
 
 def convex_weight(graph: Builder | Graph, a: int, b: int) -> int | None:
-    """t, if a is log(1 - t) and b is log(t), so that e^a + e^b = 1."""
+    """t, if a is log(1 - t) and b is log(t), be it of literals, so that e^a + e^b = 1."""
     x, y = graph.nodes[a], graph.nodes[b]
     if x.op == "log1p" and y.op == "log":
         less = graph.nodes[x.args[0]]
         return y.args[0] if less.op == "neg" and less.args == y.args else None
+    if x.op == y.op == "log":
+        weights = [n.attrs[0] for n in (graph.nodes[x.args[0]], graph.nodes[y.args[0]]) if n.op == "const"]
+        known = [w for w in weights if isinstance(w, Fraction)]
+        return y.args[0] if len(known) == 2 and sum(known) == 1 else None
     return None

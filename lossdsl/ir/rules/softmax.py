@@ -109,6 +109,31 @@ def _add_up(b: Builder, terms: Terms) -> int:
     return b.const(0) if total is None else total
 
 
+def _log_odds(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    """log p_j - log p_k = z_j - z_k, for one entry or all against one of the same softmax."""
+    whole = [_picked_whole(b, n) for n in args]
+    if None in whole or b[args[0]].op == b[args[1]].op == "logp":
+        return None
+    x, y = whole
+    if x is None or y is None or x[0] != y[0]:
+        return None
+    z = b[x[0]].args[0]
+    parts = [z if place is None else b.pick(z, place) for _, place in (x, y)]
+    return b.node("sub", parts)
+
+
+def _picked_whole(b: Builder, n: int) -> tuple[int, dict[str, int] | None] | None:
+    """The log-softmax over one axis that n is, or an entry of; where that is."""
+    node = b[n]
+    if node.op == "pick" and len(node.args) == 2 and isinstance(node.attrs[0], tuple):
+        inner, (axis,) = node.args[0], node.attrs[0]
+        if b[inner].op == "logp" and b[inner].attrs[0] == (axis,) and len(b[inner].args) == 1:
+            return inner, {axis: node.args[1]}
+        return None
+    alone = node.op == "logp" and len(node.args) == 1 and isinstance(node.attrs[0], tuple) and len(node.attrs[0]) == 1
+    return (n, None) if alone else None
+
+
 def _lse_of_logp(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
     """log Σ softmax = 0."""
     if attrs[0] == "logsumexp" and b[args[0]].op == "logp" and b[args[0]].attrs[0] == attrs[1]:
@@ -144,6 +169,7 @@ RULES = (
     *DEFINITIONS,
     _pair("sub"),
     _pair("add"),
+    Rule("log-odds", ("sub",), "the normaliser is no part of a difference of log-probabilities", _log_odds),
     Rule("lse of logp", ("reduce",), "probabilities sum to one", _lse_of_logp),
     Rule("logp of shifted", ("logp",), "shift invariance", _logp_of_shifted),
 )

@@ -67,7 +67,7 @@ def _factor(b: Builder, e: int, axes: tuple[str, ...], mask: int | None) -> int 
 
 def _probabilities(b: Builder, e: int, axes: tuple[str, ...], mask: int | None) -> int | None:
     """Σ softmax is 1, and without one entry it is 1 less that entry."""
-    if mask is None and b[e].op == "expsub" and all(_is_distribution(b, a, axes) for a in b[e].args):
+    if b[e].op == "expsub" and all(_is_distribution(b, a, axes, mask) for a in b[e].args):
         return b.const(0)
     less = inside(b, e, "expm1")
     if mask is None and less is not None and _is_logp(b, less, axes):
@@ -84,20 +84,21 @@ def _probabilities(b: Builder, e: int, axes: tuple[str, ...], mask: int | None) 
     return b.node("neg", [b.node("expm1", [b.pick(u, {axes[0]: y})])])
 
 
-def _is_logp(b: Builder, n: int, axes: tuple[str, ...]) -> bool:
-    return b[n].op == "logp" and b[n].attrs[0] == axes and len(b[n].args) == 1
+def _is_logp(b: Builder, n: int, axes: tuple[str, ...], mask: int | None = None) -> bool:
+    """Whether e^n sums to one along the axes, or where a mask holds somewhere, under it."""
+    return b[n].op == "logp" and b[n].attrs[0] == axes and b[n].args[1:] == (() if mask is None else (mask,))
 
 
-def _is_distribution(b: Builder, n: int, axes: tuple[str, ...]) -> bool:
+def _is_distribution(b: Builder, n: int, axes: tuple[str, ...], mask: int | None = None) -> bool:
     """Whether e^n sums to one: a softmax, or a mixture of two distributions."""
     if b[n].op != "logaddexp":
-        return _is_logp(b, n, axes)
+        return _is_logp(b, n, axes, mask)
     x, y = (b[a] for a in b[n].args)
     if not x.op == y.op == "add":
         return False
     weights, parts = zip(x.args, y.args, strict=True)
     convex = convex_weight(b, *weights) is not None or convex_weight(b, *weights[::-1]) is not None
-    return convex and all(_is_distribution(b, p, axes) for p in parts)
+    return convex and all(_is_distribution(b, p, axes, mask) for p in parts)
 
 
 def _divergence(b: Builder, e: int, axes: tuple[str, ...], mask: int | None) -> int | None:
@@ -105,13 +106,25 @@ def _divergence(b: Builder, e: int, axes: tuple[str, ...], mask: int | None) -> 
     if b[e].op != "mul":
         return None
     for p, gap in (b[e].args, b[e].args[::-1]):
-        # `kl` leaves out entries of probability 0, which this form needs not.
-        if mask is not None and not (b[mask].op == "lt" and is_const(b, b[mask].args[0], 0) and b[mask].args[1] == p):
-            continue
         ratio = b[gap].op == "sub" and inside(b, p, "exp") == b[gap].args[0]
-        if ratio and all(_is_distribution(b, a, axes) for a in b[gap].args):
-            return b.reduce("sum", axes, b.node("divergence", b[gap].args))
+        # `kl` leaves out entries of probability 0, which this form needs not.
+        if not ratio or (mask is not None and b[mask].op == "lt" and not _positive(b, mask, p)):
+            continue
+        kept = None if mask is None or _positive(b, mask, p) else mask
+        logs = [b[a].args[1] if kept is not None and _absent_beyond(b, a, kept) else a for a in b[gap].args]
+        if all(_is_distribution(b, a, axes, kept) for a in logs):
+            return b.reduce("sum", axes, b.node("divergence", logs), kept)
     return None
+
+
+def _positive(b: Builder, condition: int, p: int) -> bool:
+    """Whether the condition is 0 < p."""
+    return b[condition].op == "lt" and is_const(b, b[condition].args[0], 0) and b[condition].args[1] == p
+
+
+def _absent_beyond(b: Builder, n: int, mask: int) -> bool:
+    """Whether n is (x where the mask holds, else -inf)."""
+    return b[n].op == "select" and b[n].args[0] == mask and b.value(b[n].args[2]) == -inf
 
 
 def _picked(b: Builder, condition: int | None, axes: tuple[str, ...]) -> int | None:
