@@ -8,6 +8,7 @@ within 2 of its largest entry; nothing infinite or NaN where the exact number is
 An entry beyond its bar is looked at again, since single precision can't do everything. It may be
 
     inputs     what the equation gives for inputs half a last place away: their own rounding moves it as far
+    backward   what it gives for inputs two last places away: a backward error of no more than that
     terms      within the bar of the sum of what is added up in it: a difference that nearly cancels
     near       what the equation gives for inputs that differ by a few last places, of the largest beside them or of 1:
                it is that steep, or it jumps there (a kink, an order)
@@ -26,7 +27,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lossdsl.accuracy.exact import LARGEST, SMALLEST, ULP, Exact, Moved, Written, along, halfway, nearby, step_errors
+from lossdsl.accuracy.exact import (
+    LARGEST,
+    SMALLEST,
+    ULP,
+    Exact,
+    Moved,
+    Written,
+    along,
+    few,
+    halfway,
+    nearby,
+    step_errors,
+)
 from lossdsl.accuracy.rows import Case
 from lossdsl.check.types import base_axis
 
@@ -142,6 +155,8 @@ class _Judge:
         room = terms * abs(float(b)) / max(float(self.should.sizes[name][place]), SMALLEST)
         if self.between(halfway, name, place, a, room):
             reason = "inputs"
+        elif self.between(few, name, place, a, room):
+            reason = "backward"
         elif terms and self.should.error(name, place, a) <= terms:
             reason = "terms"
         elif self.between(nearby, name, place, a, terms):
