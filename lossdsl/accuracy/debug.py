@@ -27,9 +27,12 @@ def debugging(kind: type[Any], source: Source, registry: Registry, modes: Mappin
     from lossdsl.runtime.binding import bind
 
     class Debugging(kind):  # type: ignore[misc]
-        def call(self, inputs: tuple[Any, ...], overrides: tuple[Any, ...], *options: Any) -> Any:
+        def call(self, inputs: tuple[Any, ...], overrides: tuple[Any, ...], *options: Any, **named: Any) -> Any:
             watched = tuple(_alias(x) for x in inputs)
-            result = super().call(watched, overrides, *options)
+            inplace = named.get("inplace")
+            if self.inplace if inplace is None else inplace:  # the gradient comes where they lie
+                inputs = tuple(x.detach().clone() if isinstance(x, torch.Tensor) else x for x in inputs)
+            result = super().call(watched, overrides, *options, **named)
             loss = result[0] if isinstance(result, tuple) else result
             given = [p if p is not None else own for p, own in zip(overrides, self._own(), strict=True)]
 

@@ -17,6 +17,8 @@ HEAD = "loss l\ninput logits[N, C]\ninput target[N]: index C\n"
 CE = HEAD + "return -log(softmax(logits)[target])\n"
 MAE = HEAD + "return 1 - softmax(logits)[target]\n"
 GCE = HEAD + "param q = 0.7 in (0, 1]\nreturn (1 - softmax(logits)[target]^q) / q\n"
+POLY1 = HEAD + "p = softmax(logits)[target]\nreturn 2 * (1 - p) - log(p)\n"
+SQUARED = HEAD + "param c = 0.01 in [0, inf)\nreturn cross_entropy(logits, target) + c * logsumexp(logits)^2\n"
 FOCAL = HEAD + "param gamma = 2 in [0, inf)\np = softmax(logits)[target]\nreturn -(1 - p)^gamma * log(p)\n"
 NCE = HEAD + "logp = log_softmax(logits)\nreturn logp[target] / sum[C](logp)\n"
 NCE_MAE = HEAD + "logp = log_softmax(logits)\nreturn 2 * logp[target] / sum[C](logp) + (1 - exp(logp[target])) / 3\n"
@@ -135,6 +137,9 @@ def test_held(text: str, claim: str) -> None:
         (BRIER, "symmetric(target)"),
         (GCE, "convex(logits)"),
         (MAE, "convex(logits)"),
+        (POLY1, "convex(logits)"),  # bent the other way where p < 1/4 alone
+        (POLY1, "proper"),  # whose least risk is near the distribution, but not there
+        (SQUARED, "convex(logits)"),
         (CE, "lipschitz(logits) <= 1"),
         (MAE, "proper"),
         (CE, "grad(logits) == softmax(logits)"),

@@ -158,7 +158,8 @@ def towards(curve: Curve, of: str) -> dict[str, Any] | None:
         return None
     per = 15 * mpmath.log(10) if of == "p -> 0" else mpmath.mpf(250)
     if abs(z - y) <= 1e-6 * (1 + abs(z)):
-        return {"kind": "bounded", "limit": float(z)}
+        vanishes = abs(z) <= 1e-12 and (z == 0 or abs(z) < abs(y))
+        return {"kind": "bounded", "limit": 0.0 if vanishes else float(z)}
     if of != "p -> 0" and abs((z - y) / 2 - (y - x)) <= 1e-3 * abs(z - y):
         return {"kind": "linear", "slope": float((z - y) / (2 * per))}
     if of == "p -> 0" and abs((z - y) - (y - x)) <= 1e-3 * abs(z - y):

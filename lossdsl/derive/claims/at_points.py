@@ -26,6 +26,8 @@ DIGITS = 40
 TOLERANCE = 1e-40
 FAR = 4.0  # what the last third of the points is scaled by
 SEED = 0
+ALONG = "@along "
+STEPS = 16  # a short step is this part of a random one
 SECONDS = 3.0  # for the points of one claim; at least one is tried
 Fails = Callable[[Any, Any], bool]  # of a value and the size of what it is made of
 SIZES = ({"N": 1}, {"N": 2}, {"N": 3})
@@ -211,13 +213,17 @@ def _plainer(x: float) -> list[float]:
 
 
 def shown(leaves: Leaves, names: list[str]) -> str:
-    """Leaves in the form of an example."""
+    """Leaves in the form of an example; of two points or a direction (`@x`) the second, too."""
     parts = []
     for name in names:
-        if not name.startswith("@"):
-            array = np.asarray(leaves[name])
-            rows = _six(array) if array.dtype.kind == "f" else array.tolist()
+        array = np.asarray(leaves[name])
+        rows = _six(array) if array.dtype.kind == "f" else array.tolist()
+        if name.startswith(ALONG):
+            parts.append(f"along {rows}")
+        elif not name.startswith("@"):
             parts.append(f"{name} = {rows}")
+        elif name[1:] in names:
+            parts.append(f"with {rows} for the other {name[1:]}")
     return ", ".join(parts)
 
 

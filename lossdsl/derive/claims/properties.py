@@ -68,6 +68,12 @@ def renamed(leaf: Leaf) -> Replacement:
     return lambda b: b.leaf(second)
 
 
+def _step(leaf: Leaf, sign: int) -> Replacement:
+    """The leaf a short step along another of its kind, so that what is seen is its slope or curvature here."""
+    along = Leaf(f"{at_points.ALONG}{leaf.name}", leaf.axes, leaf.type, leaf.role, False)
+    return lambda b: b.node("add", [b.leaf(leaf), b.node("mul", [b.const(sign / at_points.STEPS), b.leaf(along)])])
+
+
 def convex(about: Subject, name: str) -> Found:
     """Along every line in a row: by the rules of convex parts, by a second derivative that is never negative."""
     b = about.builder()
@@ -83,6 +89,11 @@ def convex(about: Subject, name: str) -> Found:
     ends = b.node("add", [rows, place(b, about.graph, {name: second})["rows"]])
     gap = b.node("sub", [b.node("mul", [half, ends]), middle])
     found = at_points.tried(about, b, gap, at_points.negative, rows)
+    if found.status == "held":  # two points far apart may lie about what bends the other way
+        steps = [place(b, about.graph, {name: _step(leaf, k)})["rows"] for k in (-1, 1)]
+        bend = b.node("sub", [b.node("mul", [half, b.node("add", steps)]), rows])
+        near = at_points.tried(about, b, bend, at_points.negative, rows)
+        found = near if near.status == "refuted" else found
     if found.status == "held" and set(leaf.axes) <= set(about.graph.batch):
         curved = _second(about, name)
         if curved is not None:
@@ -191,9 +202,13 @@ def proper(about: Subject) -> Found:
     if told is None:
         return Found("undecided", "it is about losses of a row of logits, or of one, and a target")
     b, q = told.builder, b_softmax(told)
-    other = told.losses(renamed(told.logits))
-    gap = b.node("sub", [b.reduce("sum", (told.copy,), b.node("mul", [q, e])) for e in (other, told.losses(None))])
-    found = at_points.tried(about, b, gap, at_points.negative, None, classes=told.classes)
+    found = Found("undecided", "")
+    for other in (_step(told.logits, 1), renamed(told.logits)):  # near by, where the slope shows, and far off
+        risks = [told.losses(other), told.losses(None)]
+        gap = b.node("sub", [b.reduce("sum", (told.copy,), b.node("mul", [q, e])) for e in risks])
+        found = at_points.tried(about, b, gap, at_points.negative, None, classes=told.classes)
+        if found.status == "refuted":
+            break
     return asked(about, found, b, told.losses(None), "proper", classes=told.classes)
 
 

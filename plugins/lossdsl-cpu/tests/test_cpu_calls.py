@@ -170,3 +170,12 @@ def test_a_kernel_writes_to_memory_of_the_cpu_whatever_the_default_device(z: Ten
     plain = lossdsl.loss("focal", backend="torch")
     expected = [torch.autograd.grad(plain(z, y), z)[0]] * 2
     torch.testing.assert_close([*found, rows], [*expected, plain(z, y, reduction="none")], rtol=1e-12, atol=1e-15)
+
+
+def test_a_debug_build_names_the_first_number_that_is_not_finite() -> None:
+    text = "loss log_margin\ninput logits[N, C]\ninput target[N]: index C\nreturn log(softmax(logits)[target] - 0.5)\n"
+    loss_fn = lossdsl.loss(lossdsl.loads(text), backend="cpu", debug=True)
+    z = torch.tensor([[3.0, 0, 0], [0, 0, 3]])
+    assert torch.isfinite(loss_fn(z, torch.tensor([0, 2])))
+    with pytest.raises(FloatingPointError, match=r"(?s)sample N = 1.*:4: .*log"):
+        loss_fn(z.requires_grad_(), torch.tensor([0, 0]))
