@@ -75,6 +75,7 @@ class Blocks(Printer):
         for r in item.reductions:
             for state, (start, kind) in zip(self.states(r), self.initial(r), strict=True):
                 self.say(f"{state} = tl.full((1, B_{a}), {start}, {kind})")
+        self.barrier(item.body)
         back = number % 2 == 1
         order = "the tail, then whole blocks, the last first: they are in the cache"
         self.note(order if back else "whole blocks, then the tail")

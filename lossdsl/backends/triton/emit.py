@@ -50,8 +50,16 @@ def emit(plan: Plan, registry: Registry | None = None) -> Emitted:
     texts += [tile_function(*one) for one in products]
     body = "\n\n".join(t.rstrip("\n") + "\n" for t in texts)
     text = f"# fmt: off\n{names()}\n\n{body}# fmt: on\n"  # expressions that stand as they are computed, however long
+    sequence = ("from collections.abc import Sequence",) if "Sequence[" in text else ()
     return Emitted(
-        ("import torch", "import triton", "import triton.language as tl", "from torch import Tensor", *imports(text)),
+        (
+            *sequence,
+            "import torch",
+            "import triton",
+            "import triton.language as tl",
+            "from torch import Tensor",
+            *imports(text),
+        ),
         text,
         RUNTIME,
     )

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from lossdsl.backends.api import Buffer, KernelProgram, NotSupportedError, axis_sizes, free_axes, size_argument
+from lossdsl.backends.api import (
+    Buffer,
+    KernelProgram,
+    NotSupportedError,
+    axis_sizes,
+    free_axes,
+    overwritable,
+    size_argument,
+)
 from lossdsl.backends.triton.arguments import size, sizes, tile_axis
 from lossdsl.backends.triton.blocks import stops, width
 from lossdsl.backends.triton.kernel import kernels
@@ -27,7 +35,10 @@ def function(program: KernelProgram, stages: Sequence[Stage]) -> str:
     found = axis_sizes(program, {b.name: identifier(b.name) for b in ins})
     loose = free_axes(program)
     signature = [f"{identifier(b.name)}: Tensor" for b in ins]
-    signature += (["*"] if loose else []) + [f"{size_argument(a)}: int" for a in loose]
+    over = written_over(program, stages)
+    more = [f"{size_argument(a)}: int" for a in loose]
+    more += ["into: Sequence[Tensor | None] = ()"] if over else []
+    signature += (["*"] if more else []) + more
     lines = ["@ahead"] if kind.startswith("both") else []
     lines += wrapped(f"def {kind}(", signature, ") -> tuple[Tensor, ...]:")
     lines += wrapped("    device = device_of(", [identifier(b.name) for b in ins if b.role == "in"], ")")
@@ -35,14 +46,20 @@ def function(program: KernelProgram, stages: Sequence[Stage]) -> str:
     lines += wrapped("    real = arithmetic_of(", reals, ")")
     lines += [f"    {size(axis)} = {text}" for axis, text in found.items() if axis in program.axes]
     made = {b.name for b in (*ins, *outs)}
-    for b in outs:
-        lines += _new(b, like(program, b))
+    for i, b in enumerate(outs):
+        if b.name in over:
+            lines.append(f"    {identifier(b.name)} = into[{i}] if into else None")
+            lines.append(f"    if {identifier(b.name)} is None:")
+            lines += [f"    {line}" for line in _new(b, like(program, b))]
+        else:
+            lines += _new(b, like(program, b))
     for stage in stages:
         for b in stage.buffers:
             if b.name not in made:
                 made.add(b.name)
                 lines += _new(b, None)
-        lines += wrapped(f"    {stage.name.upper()}.run(", _given(stage), ")")
+        given = [*_given(stage), *([f"alone={_alone(over)}"] if over else [])]
+        lines += wrapped(f"    {stage.name.upper()}.run(", given, ")")
         for total in stage.totals:
             dims = ", ".join(str(i) for i, a in enumerate(total.part.axes) if a in total.axes)
             dims = f"({dims},)" if len(total.axes) == 1 else f"({dims})"
@@ -52,8 +69,26 @@ def function(program: KernelProgram, stages: Sequence[Stage]) -> str:
     results = [identifier(b.name) for b in outs]
     one = [f"    return {', '.join(results)}" + ("," if len(results) == 1 else "")]
     lines += one if len(one[0]) <= WIDTH else wrapped("    return (", results, ")")
+    if over:
+        names = {name: i for i, name in enumerate(b.name for b in ins)}
+        places = ", ".join(f"{i}: {names[over[b.name]]}" for i, b in enumerate(outs) if b.name in over)
+        lines += ["", "", f"{kind}.over = {{{places}}}"]
     parts.append("\n".join(lines) + "\n")
     return "\n\n".join(part.rstrip("\n") + "\n" for part in parts)
+
+
+def written_over(program: KernelProgram, stages: Sequence[Stage]) -> dict[str, str]:
+    """Of a tile's program, results that may be written over an argument, and over which: one launch makes all, so that
+    no later one reads what is gone."""
+    if len(stages) != 1 or not stages[0].name.startswith(("tile_", "across_")):
+        return {}
+    return {out: b for out, b in overwritable(program).items() if out == f"grad_{b}"}
+
+
+def _alone(over: Mapping[str, str]) -> str:
+    """Whether a result lies over an argument, in the function's text."""
+    tests = [f"{identifier(out)}.data_ptr() == {identifier(b)}.data_ptr()" for out, b in over.items()]
+    return " or ".join(tests)
 
 
 def like(program: KernelProgram, b: Buffer) -> str | None:

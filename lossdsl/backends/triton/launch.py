@@ -109,8 +109,10 @@ class Launch:
         real: torch.dtype,
         sizes: Sequence[int],
         tensors: Sequence[Tensor],
+        alone: bool = False,
     ) -> None:
-        """Compute the stage. Nothing waits for the device."""
+        """Compute the stage. Nothing waits for the device. `alone`: it writes over what it reads, so that each row is
+        one program's, which runs once."""
         extents = dict(zip(self.sizes, sizes, strict=True))
         rows = 1
         for axis in self.rows:
@@ -136,9 +138,11 @@ class Launch:
                 shape = replace(shape, block=power_of_2(length), splits=1)
         if not self.rows:
             shape = replace(shape, rows=1)
+        if alone:
+            shape = replace(shape, splits=1)
         arguments, even = self.arguments(extents, tensors, real, device)
         options: dict[str, Any] = {"REAL": tl.float64 if wide else tl.float32, **even}
-        tuned = not forced and self.sweeps and device.type == "cuda" and is_on(rows * length)
+        tuned = not (forced or alone) and self.sweeps and device.type == "cuda" and is_on(rows * length)
         if tuned:
             shape = chosen(
                 shape,

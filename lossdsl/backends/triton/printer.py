@@ -44,6 +44,14 @@ class Printer:
         """A comment."""
         self.lines.append("    " * self.depth + f"# {text}")
 
+    def barrier(self, body: Sequence[Plain]) -> None:
+        """Let all threads have read of a row what they look up, where a tile's cotangent may be written over it."""
+        known = {b.name for b in self.stage.buffers}
+        stores = [s for s in body if isinstance(s, Store) and s.buffer.removeprefix("grad_") in known - {s.buffer}]
+        if stores and self.stage.name.startswith(("tile_", "across_")):
+            self.note("what is written may lie over what other threads still look up")
+            self.say("tl.debug_barrier()")
+
     # --- values -------------------------------------------------------------------------------------------------------
 
     def term(self, x: Operand) -> Term:

@@ -37,6 +37,7 @@ class Rows(Printer):
         elif isinstance(item, Sweep):
             self.axis = item.axis
             self.note(f"along {item.axis}: {subject(item)}")
+            self.barrier(item.body)
             for s in item.body:
                 self.axis = self.along(s, item.axis)
                 if isinstance(s, Reduce):

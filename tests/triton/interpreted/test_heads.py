@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
+from lossdsl.backends.triton.launch import shaped
 from lossdsl.runtime import tilesizes
 from tests.heads.compare import headed, own
 from tests.losses import ROOT, STANDARD
@@ -33,6 +35,25 @@ def test_pairs_in_chunks(name: str) -> None:
     case = own(METRIC / f"{name}.loss", backend="triton")
     assert case is not None
     assert max(case.differences("mean", learnt=True)) <= BOUND
+
+
+def test_the_cotangent_may_lie_over_the_tile() -> None:
+    """Whole rows on chip, and rows in blocks, of which several programs would share one if it lay elsewhere."""
+    case = headed(STANDARD / "cross_entropy.loss", backend="triton")
+    assert case is not None
+    kernel = vars(_module(case.loss))["tile_matrix_1"]
+    assert kernel.over == {1: 0}
+    g = torch.Generator().manual_seed(0)
+    z, seed = (torch.randn(*shape, dtype=torch.float64, generator=g) for shape in ((6, 300), (6,)))
+    given = [torch.arange(6) * 50, seed, torch.tensor(0.0, dtype=torch.float64)]
+    wanted = kernel(z, *given)
+    for shape in ({"kind": "rows"}, {"kind": "blocks", "block": 32, "splits": 4}):
+        with shaped(**shape):
+            room = z.clone()
+            rows, cotangent = kernel(room, *given, into=(None, room))
+        assert cotangent is room
+        torch.testing.assert_close(rows, wanted[0], rtol=1e-14, atol=0)
+        torch.testing.assert_close(cotangent, wanted[1], rtol=1e-13, atol=0)
 
 
 def _module(loss: object) -> object:
