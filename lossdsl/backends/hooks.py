@@ -4,7 +4,7 @@ A plugin is a distribution with an entry point in the group `lossdsl.plugins` th
 functions under these names:
 
     from lossdsl.backends.hooks import hookimpl
-    from lossdsl.backends.api import API, BackendSpec
+    from lossdsl.backends.offer import API, BackendSpec
 
     @hookimpl
     def lossdsl_backends():

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from lossdsl.backends.hooks import hookimpl
-from lossdsl.backends.offer import API
-from lossdsl.registry import BackendSpec
+from lossdsl.backends.offer import API, BackendSpec
 
 
 @hookimpl

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 
 from lossdsl.backends.hooks import hookimpl
-from lossdsl.backends.offer import API
-from lossdsl.registry import BackendSpec
+from lossdsl.backends.offer import API, BackendSpec
 
 
 @hookimpl

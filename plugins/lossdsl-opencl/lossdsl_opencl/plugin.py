@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lossdsl.backends.hooks import hookimpl
-from lossdsl.registry import BackendSpec
+from lossdsl.backends.offer import BackendSpec
 
 lossdsl_api = 1  # the version of the hooks that this is written for
 
