@@ -52,13 +52,26 @@ def emitted(name: str) -> ModuleType:
     return module_of(Plan(planned(name)[1]), REGISTRY)
 
 
-def called(name: str, program: KernelProgram, given: Mapping[str, Any], **shape: Any) -> dict[str, Tensor]:
-    """The results of an emitted function by buffer, with the kernel's shape fixed if one is given."""
+@functools.cache
+def composed(name: str) -> ModuleType:
+    """The same programs as torch operations."""
+    from lossdsl.backends.torch.emit import emit
+    from lossdsl.testing.conformance.calling import emitted_module
+
+    return emitted_module(emit(Plan(planned(name)[1]), registry=REGISTRY))
+
+
+def called(
+    name: str, program: KernelProgram, given: Mapping[str, Any], *, plain: bool = False, **shape: Any
+) -> dict[str, Tensor]:
+    """The results of an emitted function by buffer, with the kernel's shape fixed if one is given. `plain`: those of
+    torch operations."""
     arguments = [torch.as_tensor(given[b.name]) for b in program.buffers if b.role in ("in", "param")]
     sizes = {size_argument(a): given[f"size {a}"] for a in free_axes(program)}
     forced: AbstractContextManager[None] = shaped(**shape) if shape else nullcontext()
     with forced:
-        found = getattr(emitted(name), program.name.rpartition(".")[2])(*arguments, **sizes)
+        module = composed(name) if plain else emitted(name)
+        found = getattr(module, program.name.rpartition(".")[2])(*arguments, **sizes)
     return dict(zip([b.name for b in program.buffers if b.role == "out"], found, strict=True))
 
 
@@ -87,4 +100,4 @@ def gap(found: Tensor, wanted: Any, floor: float = 0.0) -> float:
     return float((np.abs(x - y)[~same] / np.maximum(size, 1e-300)[~same]).max())
 
 
-__all__ = ["FULL", "IGNORED", "REGISTRY", "called", "emitted", "exact", "fused", "gap", "plan", "planned"]
+__all__ = ["FULL", "IGNORED", "REGISTRY", "called", "composed", "emitted", "exact", "fused", "gap", "plan", "planned"]

@@ -18,10 +18,12 @@ from click.testing import CliRunner
 import lossdsl
 from lossdsl.api import source_of
 from lossdsl.backends.api import KernelProgram, NotSupportedError, Plan
+from lossdsl.backends.triton.arguments import arguments
 from lossdsl.backends.triton.kernel import kernels
 from lossdsl.backends.triton.offline import TARGETS, inspected
 from lossdsl.backends.triton.offline_tiles import inspected_tiles
 from lossdsl.backends.triton.shapes import Device, registers, shape_of
+from lossdsl.backends.triton.spell import identifier
 from lossdsl.backends.triton.staging import stages_of
 from lossdsl.cli import group
 from lossdsl.pipeline import middle
@@ -120,7 +122,9 @@ def test_shapes_fit_the_registers(device: Device) -> None:
 
 def _every() -> Iterator[KernelProgram]:
     """Some losses' programs; all that are printed in a full run."""
-    for name in sorted(REGISTRY.losses) if FULL else ("cross_entropy", "focal", "logit_adjusted_ce", "jsd"):
+    for name in (
+        sorted(REGISTRY.losses) if FULL else ("cross_entropy", "focal", "logit_adjusted_ce", "jsd", "wasserstein1_cdf")
+    ):
         for program in planned(name)[1]:
             try:
                 stages_of(program)
@@ -129,12 +133,42 @@ def _every() -> Iterator[KernelProgram]:
             yield program
 
 
-def _is_wide(factor: str, text: str) -> bool:
-    """Whether a factor is the row, is cast, or is defined by a statement that casts."""
-    if factor == "row" or factor.startswith("row_") or factor.endswith(".to(tl.int64)"):
-        return True
-    made = re.search(rf"^( +){factor} = (.*?)(?=^\1\w)", text, re.M | re.S)
-    return made is not None and "tl.int64" in made[2]
+Made = dict[str, list[ast.expr]]  # what each name of a kernel is made of
+
+
+def _is_wide(x: ast.expr, made: Made) -> bool:
+    """Whether an expression is an int64: the row, a cast, what is computed of one, or a name that is only that."""
+    match x:
+        case ast.Name(id=name):
+            texts = made.get(name, [])
+            return bool(texts) and all(_is_wide(y, {**made, name: []}) for y in texts)
+        case ast.Call(func=ast.Name(id="order_")):  # places, by its own text
+            return True
+        case (
+            ast.Call(func=ast.Attribute(attr="to"), args=[kind])
+            | ast.Call(func=ast.Attribute(attr="zeros" | "full"), args=[*_, kind])
+        ):
+            return ast.unparse(kind) == "tl.int64"
+        case ast.Call(func=ast.Name(id="scalar_"), args=[_, kind]):
+            return ast.unparse(kind) == "tl.int64"
+        case ast.Call(func=ast.Attribute(attr="where"), args=[_, y, z]) | ast.BinOp(left=y, right=z):
+            return _is_wide(y, made) or _is_wide(z, made)
+        case ast.Call(args=[y, *_]):
+            return _is_wide(y, made)
+    return False
+
+
+def _factors(text: str, strides: set[str]) -> Iterator[tuple[ast.expr, Made]]:
+    """What is multiplied by a stride."""
+    for kernel in ast.parse(text).body:
+        made: Made = {}
+        for node in ast.walk(kernel):
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                made.setdefault(node.targets[0].id, []).append(node.value)
+        for node in ast.walk(kernel):
+            match node:
+                case ast.BinOp(left=x, op=ast.Mult(), right=ast.Name(id=name)) if name in strides:
+                    yield x, made
 
 
 def test_every_index_is_multiplied_in_64_bits() -> None:
@@ -143,12 +177,11 @@ def test_every_index_is_multiplied_in_64_bits() -> None:
     for program in _every():
         for stage in stages_of(program):
             text = "\n".join(kernels(stage))
-            assert "row = tl.program_id(0).to(tl.int64) * R + lane" in text
-            strides = set(re.findall(r"^    (\w+_[A-Z]),$", text, re.M))
-            for factor, stride in re.findall(r"\+ ([\w.()]+) \* (\w+)", text):
-                if stride in strides:
-                    seen += 1
-                    assert _is_wide(factor, text), f"{program.name}: {factor} * {stride}"
+            strides = {f"{identifier(b.name)}_{identifier(a)}" for b in stage.buffers for a in b.axes}
+            assert strides <= set(arguments(stage))
+            for factor, made in _factors(text, strides):
+                seen += 1
+                assert _is_wide(factor, made), f"{program.name}: {ast.unparse(factor)}"
     assert seen > 100
 
 

@@ -115,8 +115,10 @@ class Printer:
             elif i in self.stage.rows:
                 text += f" + {self.row(i)} * {stride}{scale}"
             else:
-                t = whole(self.term(i))
-                text += f" + {t} * {stride}{scale}"
+                term = self.term(i)
+                t = whole(term)
+                wide = t if term.axes <= set(self.stage.rows) else f"{t}.to(tl.int64)"  # what columns are has 32 bits
+                text += f" + {wide} * {stride}{scale}"
                 inside.append(f"({t} >= 0) & ({t} < {size(axis)})")
         return text, inside
 
