@@ -110,7 +110,8 @@ def elements(run: Run, wanted: Sequence[Let | Load], scaled: bool = True) -> Non
         elif x.op == "index":
             axis = str(x.attrs[0])
             if axis == s.axis:
-                run.names[v.name] = Term(f"(long){run.column}", "int", narrow=run.column)
+                place = run.column if run.lanes else f"{run.column}_in"
+                run.names[v.name] = Term(f"(long){place}", "int", narrow=place)
                 continue
             text = index_names(run.tile)[axis].text
         elif x.op == "size":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lossdsl.backends.api import Let, Load, NotSupportedError, Reduce, Store
+from lossdsl.backends.api import Let, Load, NotSupportedError, Operand, Reduce, Store
 from lossdsl_cpu.cxx import identifier, real
 from lossdsl_cpu.element import Run, cone, elements, masked, pointer
 from lossdsl_cpu.reducing import state_type
@@ -146,16 +146,28 @@ def row_state(r: Reduce, at_row: str) -> str:
     return f"{kind}{{{a}_s{at_row}}}"
 
 
+def _differs(run: Run, x: Let | Load) -> bool:
+    """Whether a value may be another beyond the row's end, where all else is as at the row's last element."""
+    taken = {*run.sweep.taken, *run.sweep.scaled, *run.sweep.folds}
+    return x.value.name in taken or any(_array(run, a) for a in (x.args if isinstance(x, Let) else x.index))
+
+
+def _array(run: Run, x: Operand | None) -> bool:
+    """Whether an operand has been computed for each element of the sweep's axis: what is beyond its end is anything."""
+    found = run.tile.nest.arrays.get(x) if isinstance(x, str) else None
+    return found is not None and run.sweep.axis in found.axes
+
+
 def tops(run: Run, two: Sequence[Reduce]) -> None:
     """The pass that finds maxima."""
     before = dict(run.names)
     needed = cone(run, [x for r in two for x in (r.args[0], r.where)])
     elements(run, needed)
-    # beyond its end a row has its last element once more, which is no new maximum unless its place counts
-    places = any(isinstance(x, Let) and x.op == "index" for x in needed)
+    operands = [x for r in two for x in (r.args[0], r.where)]
+    beyond = any(_differs(run, x) for x in needed) or any(_array(run, x) for x in operands)
     for r in two:
         top = run.acc(state_names(r) + "_top")
         x = real(look(run.tile, r.args[0], run.names))
-        condition = " & ".join([*run.inside(r, places), f"({x} > {top})"])
+        condition = " & ".join([*run.inside(r, beyond), f"({x} > {top})"])
         run.say(f"{top} = {condition} ? {x} : {top};")
     run.names = before

@@ -239,7 +239,7 @@ struct Arena {
   size_t used = 0;
   std::vector<void *> held;
   template <class T> T *raw(long n) {
-    const size_t size = (n * sizeof(T) + 63) / 64 * 64;
+    const size_t size = (n * sizeof(T) + 63) / 64 * 64 + 128;  // a row's last strip may read beyond it
     if (size <= sizeof(own) - used) {
       used += size;
       return (T *)(own + used - size);
