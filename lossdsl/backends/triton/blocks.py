@@ -64,17 +64,7 @@ class Blocks(Printer):
 
     def sweep(self, item: Sweep, number: int) -> None:
         a = identifier(item.axis)
-        offsets, offset = {}, 0
-        for s in self.items:
-            for r in s.reductions if isinstance(s, Sweep) else ():
-                offsets[r.values[0].name] = offset
-                offset += STATES.get(r.reduction, 1)
-        self.note(f"sweep {number}, along {item.axis}: {subject(item)}")
-        self.say(f"if FIRST <= {number}:")
-        self.depth += 1
-        for r in item.reductions:
-            for state, (start, kind) in zip(self.states(r), self.initial(r), strict=True):
-                self.say(f"{state} = tl.full((1, B_{a}), {start}, {kind})")
+        self.opened(item, number, "1")
         self.barrier(item.body)
         back = number % 2 == 1
         order = "the tail, then whole blocks, the last first: they are in the cache"
@@ -93,6 +83,21 @@ class Blocks(Printer):
             at = "at"
         self.say(f"{cols(item.axis)} = ({at} + tl.arange(0, B_{a}))[None, :]")
         self.say(f"ok_{a} = {cols(item.axis)} < end_{a} if tail else tl.full((1, B_{a}), True, tl.int1)")
+        self.visited(item)
+        self.depth -= 3
+        self.merged(item, number, "lanes < splits")
+
+    def opened(self, item: Sweep, number: int, rows: str) -> None:
+        """The states of a sweep's reductions before it."""
+        self.note(f"sweep {number}, along {item.axis}: {subject(item)}")
+        self.say(f"if FIRST <= {number}:")
+        self.depth += 1
+        for r in item.reductions:
+            for state, (start, kind) in zip(self.states(r), self.initial(r), strict=True):
+                self.say(f"{state} = tl.full(({rows}, B_{identifier(item.axis)}), {start}, {kind})")
+
+    def visited(self, item: Sweep) -> None:
+        """The statements of a sweep on one block."""
         outer = dict(self.names)
         self.axis = item.axis
         for s in item.body:
@@ -102,27 +107,33 @@ class Blocks(Printer):
                 self.plain(s)
         self.axis = None
         self.names = outer
-        self.depth -= 3
-        if item.reductions:
-            self.say("else:")
-            self.depth += 1
-            self.note("as the programs of the row have left it")
-            for r in item.reductions:
-                for i, (state, (start, kind)) in enumerate(zip(self.states(r), self.initial(r), strict=True)):
-                    place = f"states + {offsets[r.values[0].name] + i}"
-                    self.say(
-                        f"{state} = tl.load(", place, "mask=lanes < splits", f"other={start}", tail=f").to({kind})"
-                    )
-            self.depth -= 1
-            for r in item.reductions:
-                self.conclude(r)
-            self.say(f"if LAST == {number}:")
-            self.depth += 1
-            for r in item.reductions:
-                self.keep(r, offsets[r.values[0].name])
-            self.depth -= 1
-            self.say("else:")
-            self.depth += 1
+
+    def merged(self, item: Sweep, number: int, there: str) -> None:
+        """What follows a sweep: its reductions, from this program's states or from those that programs have left."""
+        if not item.reductions:
+            return
+        offsets, offset = {}, 0
+        for s in self.items:
+            for r in s.reductions if isinstance(s, Sweep) else ():
+                offsets[r.values[0].name] = offset
+                offset += STATES.get(r.reduction, 1)
+        self.say("else:")
+        self.depth += 1
+        self.note("as the programs of the row have left it")
+        for r in item.reductions:
+            for i, (state, (start, kind)) in enumerate(zip(self.states(r), self.initial(r), strict=True)):
+                place = f"states + {offsets[r.values[0].name] + i}"
+                self.say(f"{state} = tl.load(", place, f"mask={there}", f"other={start}", tail=f").to({kind})")
+        self.depth -= 1
+        for r in item.reductions:
+            self.conclude(r)
+        self.say(f"if LAST == {number}:")
+        self.depth += 1
+        for r in item.reductions:
+            self.keep(r, offsets[r.values[0].name])
+        self.depth -= 1
+        self.say("else:")
+        self.depth += 1
 
     def states(self, s: Reduce) -> list[str]:
         return [f"{identifier(s.values[0].name)}_s{i}" for i in range(STATES.get(s.reduction, 1))]

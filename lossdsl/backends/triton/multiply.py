@@ -23,6 +23,7 @@ from lossdsl.backends.triton.launch import (
 from lossdsl.backends.triton.shapes import Device, available, power_of_2
 
 LEAST = 16  # of what a product of tiles takes
+SIZE = 32  # rows and columns of a tile; of 64 sm_80's kernels spill
 PART = 32  # features that are multiplied at a time
 ALIVE = 256 * 160  # numbers that the threads of a program have registers for, beside factors
 
@@ -47,13 +48,12 @@ class Factors:
     wanted: tuple[bool, bool, bool]
 
 
-def tile_shape(features: Sequence[int], tiles: int, wide: bool, device: Device) -> TileShape:
-    """The tile for sums of so many features, and so many values of an entry that are alive at once.
+def tile_shape(tiles: int, wide: bool, device: Device) -> TileShape:
+    """The tile for so many values of an entry that are alive at once.
 
     A thread has entries of the tile, and of two factors a few features at a time; all of them fit into its registers.
     """
-    most = sum(max(LEAST, power_of_2(f)) for f in features)
-    rows = block = 64 if most <= 64 and not wide else 32
+    rows = block = SIZE
     warps = 256 // device.warp
     while rows * block > LEAST * LEAST and (2 * tiles + 4) * rows * block * (2 if wide else 1) > ALIVE:
         rows, block = (rows, block // 2) if block == rows else (block, block)
@@ -108,7 +108,7 @@ class Multiply:
         what is not wanted. Nothing waits for the device."""
         wide = real == torch.float64
         on = _properties(device.index or 0) if device.type == "cuda" else Device()
-        shape = tile_shape([f.own.shape[1] for f in factors], self.tiles, wide, on)
+        shape = tile_shape(self.tiles, wide, on)
         forced = FORCED.get() or {}
         shape = replace(shape, **{k: v for k, v in forced.items() if k in ("rows", "block", "warps")})
         shape = replace(shape, rows=max(LEAST, shape.rows), block=max(LEAST, min(shape.block, 64)))

@@ -32,7 +32,7 @@ def inspected_tiles(
             if not isinstance(t, Tiled):
                 continue
             for count in features:
-                shape = shape_for(t, count, dtype == "float64", device)
+                shape = shape_for(t, dtype == "float64", device)
                 yield _compiled(module, program, t, t.stage, shape, count, (0, ALL), to, dtype)
                 ends = stops(shared(t.stage, on_chip=False))
                 if ends:  # rows that several programs share
@@ -41,10 +41,10 @@ def inspected_tiles(
                     yield _compiled(module, program, t, t.flipped, shape, count, (0, ALL), to, dtype)
 
 
-def shape_for(t: Tiled, features: int, wide: bool, device: Device) -> TileShape:
+def shape_for(t: Tiled, wide: bool, device: Device) -> TileShape:
     """The tile that is chosen for a stage."""
     alive = [tiles(shared(s, on_chip=False)) for s in (t.stage, t.flipped) if s is not None]
-    return tile_shape([features] * len(t.products), max(alive), wide, device)
+    return tile_shape(max(alive), wide, device)
 
 
 def _compiled(

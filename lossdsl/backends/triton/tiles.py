@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from lossdsl.backends.api import Load, NotSupportedError, Reduce, Store
 from lossdsl.backends.triton.arguments import arguments, cols, divisors, size
-from lossdsl.backends.triton.blocks import STATES, Blocks, width
+from lossdsl.backends.triton.blocks import Blocks, width
 from lossdsl.backends.triton.layout import wrapped
-from lossdsl.backends.triton.notes import docstring, purpose, subject
+from lossdsl.backends.triton.notes import docstring, purpose
 from lossdsl.backends.triton.products import Product, Tiled
 from lossdsl.backends.triton.sharing import shared
 from lossdsl.backends.triton.spell import Term, identifier
@@ -195,18 +195,8 @@ class Rows(_Tiles):
 
     def sweep(self, item: Sweep, number: int) -> None:
         a = identifier(item.axis)
-        offsets, offset = {}, 0
-        for s in self.items:
-            for r in s.reductions if isinstance(s, Sweep) else ():
-                offsets[r.values[0].name] = offset
-                offset += STATES.get(r.reduction, 1)
-        self.note(f"sweep {number}, along {item.axis}: {subject(item)}")
+        self.opened(item, number, "R")
         given = [self.cotangents[s.buffer] for s in item.body if isinstance(s, Store) and s.buffer in self.cotangents]
-        self.say(f"if FIRST <= {number}:")
-        self.depth += 1
-        for r in item.reductions:
-            for state, (start, kind) in zip(self.states(r), self.initial(r), strict=True):
-                self.say(f"{state} = tl.full((R, B_{a}), {start}, {kind})")
         for p in given:
             self.say(f"sum_{identifier(p.matrix)}_ = tl.zeros((R, F_{identifier(p.matrix)}_), REAL)")
         self.say(f"for start in range(begin_{a}, end_{a}, B_{a}):")
@@ -214,37 +204,13 @@ class Rows(_Tiles):
         self.say(f"{cols(item.axis)} = (start + tl.arange(0, B_{a}))[None, :]")
         self.say(f"places_{a} = (start + tl.arange(0, B_{a}))[:, None].to(tl.int64)")
         self.say(f"ok_{a} = {cols(item.axis)} < end_{a}")
-        outer = dict(self.names)
-        self.axis, self.loaded = item.axis, set()
-        for s in item.body:
-            if isinstance(s, Reduce):
-                self.add(s)
-            else:
-                self.plain(s)
-        self.axis = None
-        self.names = outer
+        self.loaded = set()
+        self.visited(item)
         self.depth -= 1
         for p in given:
             self.result(p)
         self.depth -= 1
-        if item.reductions:
-            self.say("else:")
-            self.depth += 1
-            for r in item.reductions:
-                for i, (state, (start, kind)) in enumerate(zip(self.states(r), self.initial(r), strict=True)):
-                    place = f"states + {offsets[r.values[0].name] + i}"
-                    there = "mask=live & (lanes < splits)"
-                    self.say(f"{state} = tl.load(", place, there, f"other={start}", tail=f").to({kind})")
-            self.depth -= 1
-            for r in item.reductions:
-                self.conclude(r)
-            self.say(f"if LAST == {number}:")
-            self.depth += 1
-            for r in item.reductions:
-                self.keep(r, offsets[r.values[0].name])
-            self.depth -= 1
-            self.say("else:")
-            self.depth += 1
+        self.merged(item, number, "live & (lanes < splits)")
 
     def others(self) -> tuple[str, str]:
         a = identifier(self.column)
