@@ -132,7 +132,8 @@ def strips(run: Run, start: str, stop: str, inner: Callable[[], None]) -> None:
         run.say(f"{const}T_{plain} *const {plain}_q = b0 < whole ? {plain}_p + b0 : {plain}_tail;")
     run.say("#pragma omp simd")
     nest.open(OVER_STRIP)
-    run.say(f"const int {c} = b0 + j, {c}_in = j < left ? {c} : b0 + left - 1;")
+    # not by j < left: a second choice by that condition would become a branch
+    run.say(f"const int {c} = b0 + j, {c}_in = {c} < b0 + left - 1 ? {c} : b0 + left - 1;")
     inner()
     nest.close()
     nest.close()

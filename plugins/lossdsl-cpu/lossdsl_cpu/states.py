@@ -65,8 +65,9 @@ def add(run: Run, r: Reduce) -> None:
             else:
                 run.say(f"{run.acc(a + '_s')} {sign}= {masked(run, r, f'(long){t.text}', f'{neutral}L')};")
         case "count":
-            one = "1" if not isinstance(r.args[0], str) else f"({t.text} != 0)"
-            run.say(f"{run.acc(a + '_s')} += {masked(run, r, one, '0')};")
+            # no choice: a second one by the same condition would become a branch
+            conditions = run.inside(r) if not isinstance(r.args[0], str) else [*run.inside(r), f"({t.text} != 0)"]
+            run.say(f"{run.acc(a + '_s')} += {' & '.join(conditions) or '1'};")
         case "max" | "min":
             kind = "maximum" if r.reduction == "max" else "minimum"
             v = run.acc(a + "_s")
