@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from lossdsl.check.axes import primes
@@ -41,7 +42,7 @@ def declare(cx: Context, scope: Scope, loss: ast.LossDef) -> list[tuple[str, Ter
     bound = {base_axis(a) for i in cx.inputs.values() if i.default is None and i.draw is None for a in i.axes}
     for decl in loss.decls:
         if isinstance(decl, ast.AxisDecl):
-            _axis(cx, scope, decl, bound, conditions)
+            _axis(cx, scope, decl, bound, conditions, loss.decls)
     for p in cx.params.values():
         size = cx.sizes.get(p.axes[0]) if p.axes else None
         given = len(p.default) if isinstance(p.default, tuple) else None
@@ -163,7 +164,22 @@ def _input(cx: Context, scope: Scope, decl: ast.InputDecl, fresh: set[Span]) -> 
         scope.values[item.name] = term
 
 
-def _axis(cx: Context, scope: Scope, decl: ast.AxisDecl, bound: set[str], conditions: list[tuple[str, Term]]) -> None:
+def _lengths(cx: Context, decls: Iterable[ast.Decl]) -> set[str]:
+    """The axes whose length something says: an input, given or not, a param, or an `axis` line."""
+    held = [*(i.axes for i in cx.inputs.values()), *(p.axes for p in cx.params.values())]
+    return {base_axis(a) for axes in held for a in axes} | {
+        decl.axis.name for decl in decls if isinstance(decl, ast.AxisDecl) and decl.size is not None
+    }
+
+
+def _axis(
+    cx: Context,
+    scope: Scope,
+    decl: ast.AxisDecl,
+    bound: set[str],
+    conditions: list[tuple[str, Term]],
+    decls: Iterable[ast.Decl],
+) -> None:
     name = decl.axis.name
     if decl.size is not None:
         size = cx.expr(cx, scope, decl.size)
@@ -193,6 +209,10 @@ def _axis(cx: Context, scope: Scope, decl: ast.AxisDecl, bound: set[str], condit
             cx.error(scope, "E0309", message, decl.size.span, caret, fix)
         elif name not in bound:
             cx.sizes[name] = size
+    elif base_axis(name) not in _lengths(cx, decls) and (decl.where is None or _known(cx, scope, name)):
+        message = f"nothing says how long `{name}` is: no input has it as an axis"
+        cx.error(scope, "E0309", message, decl.axis.span, "", f"write `axis {name} = 10`, or an int param: `= k`")
+        return
     if decl.where is not None:
         if not _known(cx, scope, name):
             known = list(scope.axes)
