@@ -11,7 +11,7 @@ import click
 
 from lossdsl.cli import FILE_IS_WRONG
 from lossdsl.cli._files import chosen_heads, chosen_sizes, discovered, fail, read_target, show
-from lossdsl.cli.rivals import RIVALS, label, rival
+from lossdsl.cli._rivals import RIVALS, label, rival
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

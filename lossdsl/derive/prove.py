@@ -92,7 +92,8 @@ def prove_graph(
     lines = [line for line in out.splitlines() if line.endswith("}")]
     if lines:
         return Proof(**json.loads(lines[-1]))
-    if child.returncode not in (0, -9) and "MemoryError" not in err:  # -9: killed by this clock or by the system
+    short = "MemoryError" in err or "Cannot allocate memory" in err  # whose memory gave out, in Python or in a call
+    if child.returncode not in (0, -9) and not short:  # -9: killed by this clock or by the system
         raise InternalError(f"the proof of {graph.name} failed:\n{err[-2000:]}")
     return Proof("timeout")
 
