@@ -16,13 +16,13 @@ def lift(x: Any) -> Any:
     """A Python number as sympy's, exactly; expressions as they are."""
     if isinstance(x, bool):
         return sympy.true if x else sympy.false
+    if isinstance(x, Fraction | float) and x == pi:  # no other number of a file is this double
+        return sympy.pi
     if isinstance(x, Fraction):
         return sympy.Rational(x.numerator, x.denominator)
     if isinstance(x, float):
         if isnan(x):
             return sympy.nan
-        if x == pi:  # no other number of a file is this double
-            return sympy.pi
         return sympy.Rational(Fraction(x).numerator, Fraction(x).denominator) if isfinite(x) else sympy.sympify(x)
     return sympy.sympify(x)
 
