@@ -78,7 +78,10 @@ def _check(cx: Context, scope: Scope, loss: LossDef) -> CheckedLoss | None:
         if name not in scope.modes and name not in cx.gaps.names:
             near = closest(name, scope.modes)
             fix = f"did you mean `{near}`?" if near else ""
-            cx.error(scope, "E0406", f"`{loss.name}` has no mode param `{name}`", loss.name_span, "", fix)
+            message = f"`{loss.name}` has no mode param `{name}`"
+            if name in cx.params or name == "ignore_index":
+                message, fix = f"`{name}` of `{loss.name}` is a number, not a word", "give a number"
+            cx.error(scope, "E0406", message, loss.name_span, "", fix)
     _check_modes(cx, scope, loss)
     statements(cx, scope, loss.body)
     outer = Outermost(POISON, None, ())

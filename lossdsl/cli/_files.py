@@ -136,4 +136,6 @@ def chosen_sizes(text: str) -> dict[str, int]:
         if not number.strip().isdigit():
             fail(f"--size is like N=1024,C=32000, not {text!r}")
         sizes[axis.strip()] = int(number)
+        if not 0 < int(number) < 2**31:
+            fail(f"--size {part.strip()}: a size is from 1 to 2147483647")
     return sizes

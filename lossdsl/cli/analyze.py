@@ -15,6 +15,8 @@ from lossdsl.cli._files import discovered, fail, read_target, show
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lossdsl.check.typed import Param
+
 
 @click.command("analyze")
 @click.argument("what", metavar="LOSS")
@@ -34,7 +36,7 @@ def command(what: str, given: tuple[str, ...], as_json: bool, plot: Path | None,
     source = read_target(what, registry)
     try:
         made = front(source, registry)
-        settings = _settings(given, {p.name for p in made.checked.params if not p.modes})
+        settings = _settings(given, {p.name: p for p in made.checked.params if not p.modes})
         record = analyze(made.lossdef, made.checked, registry, settings, 0 if quick else TIMEOUT)
     except DiagnosticError as error:
         show(error.source, error.diagnostics)
@@ -44,16 +46,21 @@ def command(what: str, given: tuple[str, ...], as_json: bool, plot: Path | None,
     click.echo(json.dumps(record, indent=2, ensure_ascii=False) if as_json else in_words(record))
 
 
-def _settings(given: tuple[str, ...], known: set[str]) -> dict[str, float]:
+def _settings(given: tuple[str, ...], known: Mapping[str, Param]) -> dict[str, float]:
     found = {}
     for text in given:
-        name, _, value = text.partition("=")
+        name, equals, value = text.partition("=")
+        if not equals:
+            fail(f"--set {text}: write PARAM=VALUE")
         if name.strip() not in known:
             fail(f"there is no param `{name.strip()}`; there are {', '.join(sorted(known)) or 'none'}")
         try:
             found[name.strip()] = float(value)
         except ValueError:
             fail(f"`{value}` is no number for `{name.strip()}`")
+        bounds = known[name.strip()].bounds
+        if bounds is not None and found[name.strip()] not in bounds:
+            fail(f"{name.strip()} = {value} is not in {bounds}")
     return found
 
 

@@ -107,6 +107,10 @@ def command(
                 sys.exit(FILE_IS_WRONG)
             except (BackendError, ValueError, bench.WrongGradientError) as error:
                 fail(str(error))
+            except RuntimeError as error:  # torch has no error of its own for memory of the CPU
+                if not any(word in str(error) for word in ("allocate", "out of memory", "overflow")):
+                    raise
+                fail(f"{shape} takes more memory than there is: {str(error).splitlines()[0]}")
             reports.append(report)
             click.echo(table(report))
     if out is not None:

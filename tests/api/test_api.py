@@ -110,6 +110,8 @@ def test_what_is_wrong_with_a_call():
         lossdsl.loss("bce", pos_weight=2.0)
     with pytest.raises(TypeError, match="alpha is an input of focal: pass it at the call, beside logits"):
         lossdsl.loss("focal", alpha=0.25)
+    with pytest.raises(DiagnosticError, match="`gamma` of `focal` is a number, not a word"):
+        lossdsl.loss("focal", gamma="a")
     with pytest.raises(BackendError, match="there is no backend 'troch'"):
         lossdsl.loss("focal", backend="troch")
     with pytest.raises(DiagnosticError, match="E0201"):

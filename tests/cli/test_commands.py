@@ -59,6 +59,30 @@ def test_an_unknown_loss_is_a_wrong_call_with_a_suggestion(run, tmp_path, comman
     assert result.stdout == ""
 
 
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("inspect focal --target sm_1", "'sm_1' is no target: there are sm_75"),  # LLVM would end the process
+        ("inspect focal --target gfx1", "'gfx1' is no target"),
+        ("bench focal --size N=0,C=1", "a size is from 1 to"),
+        ("bench focal --size N=999999999,C=99999999", "takes more memory than there is"),
+        ("explain focal --size N=0,C=1", "a size is from 1 to"),
+        ("analyze focal --set gamma=-1", "gamma = -1 is not in [0, inf)"),
+        ("analyze focal --set gamma", "write PARAM=VALUE"),
+    ],
+)
+def test_what_no_machine_or_loss_has_is_a_wrong_call(run, words, reason):
+    result = run(*words.split())
+    assert result.exit_code == 2
+    assert reason in result.stderr
+
+
+def test_a_slope_that_is_infinite_at_the_edge_of_the_domain_is_no_fault_of_ours(run, tmp_path):
+    file = tmp_path / "root.loss"
+    file.write_text("loss root\ninput x[N] in (0, inf)\nreturn sqrt(x)\nclaim lipschitz(x) <= 1000000\n")
+    assert run("check", "--claims", file).exit_code in (0, 1)
+
+
 def test_an_unknown_command_is_a_wrong_call_with_a_suggestion(run):
     result = run("chek", "focal")
     assert result.exit_code == 2

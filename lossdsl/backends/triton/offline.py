@@ -32,6 +32,9 @@ from lossdsl.backends.triton.staging import stages_of
 from lossdsl.registry import Registry
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "gfx942", "gfx950")
+# What Triton 3.9 compiles for: of any other name LLVM ends the process.
+NVIDIA = frozenset({75, 80, 86, 87, 89, 90, 100, 103, 120, 121})
+AMD = frozenset({"gfx908", "gfx90a", "gfx940", "gfx941", "gfx942", "gfx950"})
 TYPES = {"float32": "fp32", "float64": "fp64", "bfloat16": "bf16", "float16": "fp16"}
 BYTES = {"fp32": 4, "fp64": 8, "bf16": 2, "fp16": 2}
 
@@ -61,11 +64,12 @@ def target_of(name: str) -> tuple[Any, Device]:
     """The compiler's target, and what the choice of a kernel's shape depends on; ValueError for an unknown name."""
     from triton.backends.compiler import GPUTarget
 
-    if found := re.fullmatch(r"sm_?(\d+)a?", name):
+    if (found := re.fullmatch(r"sm_?(\d+)a?", name)) and int(found[1]) in NVIDIA:
         return GPUTarget("cuda", int(found[1]), 32), Device(32, 132)
-    if name.startswith("gfx"):
+    if name in AMD:
         return GPUTarget("hip", name, 64), Device(64, 304)
-    raise ValueError(f"{name!r} is no target: they are named like {', '.join(TARGETS)}")
+    known = ", ".join([*(f"sm_{n}" for n in sorted(NVIDIA)), *sorted(AMD)])
+    raise ValueError(f"{name!r} is no target: there are {known}")
 
 
 def module_of(plan: Plan, registry: Registry) -> ModuleType:

@@ -96,8 +96,10 @@ def _step(s: Scalars, n: int, names: list[str], low: Array, high: Array) -> tupl
     whole = enclose(s, n, given)
     count = low.shape[1]
     value = Boxes(np.broadcast_to(whole.value.low, count), np.broadcast_to(whole.value.high, count))
+    shape = (len(names), count)  # of no variables, too: a slope that is infinite at an edge is a constant
     slope_low = np.array([np.broadcast_to(whole.slopes[v].low if v in whole.slopes else 0.0, count) for v in names])
     slope_high = np.array([np.broadcast_to(whole.slopes[v].high if v in whole.slopes else 0.0, count) for v in names])
+    slope_low, slope_high = slope_low.reshape(shape), slope_high.reshape(shape)
     worst = np.flatnonzero(value.high < 0)
     if worst.size:
         k = int(worst[0])
