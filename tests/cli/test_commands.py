@@ -65,7 +65,7 @@ def test_an_unknown_loss_is_a_wrong_call_with_a_suggestion(run, tmp_path, comman
         ("inspect focal --target sm_1", "'sm_1' is no target: there are sm_75"),  # LLVM would end the process
         ("inspect focal --target gfx1", "'gfx1' is no target"),
         ("bench focal --size N=0,C=1", "a size is from 1 to"),
-        ("bench focal --size N=999999999,C=99999999", "takes more memory than there is"),
+        ("bench focal --backend torch --size N=999999999,C=99999999", "takes more memory than there is"),
         ("explain focal --size N=0,C=1", "a size is from 1 to"),
         ("analyze focal --set gamma=-1", "gamma = -1 is not in [0, inf)"),
         ("analyze focal --set gamma", "write PARAM=VALUE"),
