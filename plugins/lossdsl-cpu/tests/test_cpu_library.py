@@ -89,8 +89,8 @@ def beyond(
     """Where a result is too far from the wanted one: entry by entry, those below a hundredth of the largest by that
     share of it, since a sum of terms that cancel is no better. `others` may be as far off, four times over.
 
-    A half is what a float32 is rounded to: half a unit of the last place more; what is too small for it, or too large,
-    is the nearest that it has.
+    A half is what a float32 is rounded to: within a unit of its last place; what is too small or too large for it is the
+    nearest that it has.
     """
     outs = [b for b in p.buffers if b.role == "out"]
     for b, x, other in zip(outs, found, others or [None] * len(outs), strict=True):
@@ -100,7 +100,10 @@ def beyond(
             y = y.to(dtype).double()
         finite = y.isfinite()
         scale = float(y[finite].abs().max()) if bool(finite.any()) else 0.0
-        room = bound * y.abs() + BOUNDS[torch.float32 if x.dtype.itemsize < 8 else x.dtype] * floor * scale
+        own = bound * y.abs()
+        if x.dtype.itemsize < 4:  # both sides are rounded: beside a tie that is a whole unit of the last place
+            own = torch.finfo(x.dtype).eps * torch.exp2(torch.frexp(y).exponent - 1.0)
+        room = own + BOUNDS[torch.float32 if x.dtype.itemsize < 8 else x.dtype] * floor * scale
         if other is not None:
             gap = (other.double() - y).abs()
             room = room + 4 * float(gap[finite].max() if bool(finite.any()) else 0.0)
