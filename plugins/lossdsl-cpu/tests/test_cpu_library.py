@@ -89,8 +89,8 @@ def beyond(
     """Where a result is too far from the wanted one: entry by entry, those below a hundredth of the largest by that
     share of it, since a sum of terms that cancel is no better. `others` may be as far off, four times over.
 
-    A half is what a float32 is rounded to: within a unit of its last place; what is too small or too large for it is the
-    nearest that it has.
+    A half is what a float32 is rounded to: within a unit of its last place; what is too small or too large for it is
+    the nearest that it has.
     """
     outs = [b for b in p.buffers if b.role == "out"]
     for b, x, other in zip(outs, found, others or [None] * len(outs), strict=True):
