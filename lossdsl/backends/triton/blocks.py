@@ -40,6 +40,20 @@ class Blocks(Printer):
             self.say(f"full_{a} = begin_{a} + (end_{a} - begin_{a}) // B_{a} * B_{a}")
         if width(self.items):
             self.note("what the programs of a row leave for the next launch")
+        self.visit()
+        given = [*arguments(self.stage), "part", "splits", "REAL: tl.constexpr", "R: tl.constexpr", *blocks]
+        given += ["FIRST: tl.constexpr", "LAST: tl.constexpr", "P: tl.constexpr"]
+        lines = [line.replace("PARTS", str(width(self.items))) for line in self.lines]
+        using = [line for line in lines if re.search(r"\bfirst\b", line.partition("#")[0])]
+        if len(using) == 1:  # which defines it
+            lines.remove(using[0])
+        along = " and of ".join(map(str, self.stage.axes))
+        said = docstring(f"{purpose(self.stage)} Rows of {along} in blocks, each by `splits` programs.")
+        return "\n".join(["@triton.jit", *wrapped(f"def {name}(", given, "):"), *said, *lines])
+
+    def visit(self) -> None:
+        """All items, sweeps by their number, after the places of what programs of a row leave for each other."""
+        if width(self.items):
             self.say("lanes = tl.arange(0, P)[None, :]")
             self.say("states = part + (row * splits + lanes) * PARTS")
             self.say("own = part + (row * splits + split) * PARTS")
@@ -52,15 +66,6 @@ class Blocks(Printer):
                 self.guard(item)
             else:
                 self.plain(item)
-        given = [*arguments(self.stage), "part", "splits", "REAL: tl.constexpr", "R: tl.constexpr", *blocks]
-        given += ["FIRST: tl.constexpr", "LAST: tl.constexpr", "P: tl.constexpr"]
-        lines = [line.replace("PARTS", str(width(self.items))) for line in self.lines]
-        using = [line for line in lines if re.search(r"\bfirst\b", line.partition("#")[0])]
-        if len(using) == 1:  # which defines it
-            lines.remove(using[0])
-        along = " and of ".join(map(str, self.stage.axes))
-        said = docstring(f"{purpose(self.stage)} Rows of {along} in blocks, each by `splits` programs.")
-        return "\n".join(["@triton.jit", *wrapped(f"def {name}(", given, "):"), *said, *lines])
 
     def sweep(self, item: Sweep, number: int) -> None:
         a = identifier(item.axis)

@@ -19,7 +19,7 @@ from lossdsl.backends.triton.kernel import kernels
 from lossdsl.backends.triton.layout import WIDTH, wrapped
 from lossdsl.backends.triton.sharing import shared, tiles
 from lossdsl.backends.triton.spell import identifier
-from lossdsl.backends.triton.stages import Stage
+from lossdsl.backends.triton.stages import Stage, Total
 
 DTYPES = {"int": "torch.int64", "bool": "torch.bool"}
 
@@ -61,10 +61,7 @@ def function(program: KernelProgram, stages: Sequence[Stage]) -> str:
         given = [*_given(stage), *([f"alone={_alone(over)}"] if over else [])]
         lines += wrapped(f"    {stage.name.upper()}.run(", given, ")")
         for total in stage.totals:
-            dims = ", ".join(str(i) for i, a in enumerate(total.part.axes) if a in total.axes)
-            dims = f"({dims},)" if len(total.axes) == 1 else f"({dims})"
-            name = identifier(f"{total.value.name}@sum")
-            lines.append(f"    {name} = {identifier(total.part.name)}.sum({dims}, dtype=torch.float64)")
+            lines.append(summed(total))
             made.add(f"{total.value.name}@sum")
     results = [identifier(b.name) for b in outs]
     one = [f"    return {', '.join(results)}" + ("," if len(results) == 1 else "")]
@@ -112,6 +109,14 @@ def _given(stage: Stage) -> list[str]:
     numbers = [size(a) for a in sizes(stage)]
     tensors = [identifier(b.name) for b in stage.buffers]
     return ["device", "real", f"[{', '.join(numbers)}]", f"[{', '.join(tensors)}]"]
+
+
+def summed(total: Total) -> str:
+    """The line that adds up what each row has put down of a sum over rows, in float64."""
+    dims = ", ".join(str(i) for i, a in enumerate(total.part.axes) if a in total.axes)
+    dims = f"({dims},)" if len(total.axes) == 1 else f"({dims})"
+    name = identifier(f"{total.value.name}@sum")
+    return f"    {name} = {identifier(total.part.name)}.sum({dims}, dtype=torch.float64)"
 
 
 def launch(stage: Stage) -> str:

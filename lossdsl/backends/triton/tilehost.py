@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from lossdsl.backends.api import KernelProgram, axis_sizes, free_axes, size_argument
 from lossdsl.backends.triton.arguments import size, sizes, tile_axis
 from lossdsl.backends.triton.blocks import stops, width
-from lossdsl.backends.triton.host import _given, _names, _new, launch
+from lossdsl.backends.triton.host import _given, _names, _new, launch, summed
 from lossdsl.backends.triton.kernel import kernels
 from lossdsl.backends.triton.layout import wrapped
 from lossdsl.backends.triton.products import Product, Side, Tiled
@@ -58,10 +58,7 @@ def tile_function(program: KernelProgram, products: Sequence[Product], stages: S
         else:
             lines += wrapped(f"    {stage.name.upper()}.run(", _given(stage), ")")
         for total in plain.totals:
-            dims = ", ".join(str(i) for i, a in enumerate(total.part.axes) if a in total.axes)
-            dims = f"({dims},)" if len(total.axes) == 1 else f"({dims})"
-            name = identifier(f"{total.value.name}@sum")
-            lines.append(f"    {name} = {identifier(total.part.name)}.sum({dims}, dtype=torch.float64)")
+            lines.append(summed(total))
             made.add(f"{total.value.name}@sum")
     results = [identifier(b.name) for b in outs]
     lines += wrapped("    return (", [*results[:-1], f"{results[-1]},"] if len(results) == 1 else results, ")")

@@ -171,19 +171,7 @@ class Rows(_Tiles):
         self.say(f"begin_{a} = split * share_{a}")
         self.say(f"end_{a} = tl.minimum(begin_{a} + share_{a}, {size(self.column)})")
         self.features()
-        if width(self.items):
-            self.say("lanes = tl.arange(0, P)[None, :]")
-            self.say("states = part + (row * splits + lanes) * PARTS")
-            self.say("own = part + (row * splits + split) * PARTS")
-        number = 0
-        for item in self.items:
-            if isinstance(item, Sweep):
-                self.sweep(item, number)
-                number += 1
-            elif isinstance(item, Guard):
-                self.guard(item)
-            else:
-                self.plain(item)
+        self.visit()
         more = ["part", "splits"]
         lines = [line.replace("PARTS", str(width(self.items))) for line in self.lines]
         last = ["FIRST: tl.constexpr", "LAST: tl.constexpr", "P: tl.constexpr"]
