@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from lossdsl.derive.formula import spelled
 from lossdsl.ir.graph import Graph, Node, reachable
 from lossdsl.ir.interpret import Trace, trace
 from lossdsl.registry import Registry
@@ -95,11 +96,16 @@ def found_in(
     n = _first(graph, found, sample, output)
     node = graph.nodes[n]
     at = _at(graph, found.values[n], sample)
-    operands = ", ".join(_operand(source, graph, found, a, sample) for a in node.args if graph.nodes[a].op != "const")
+    words = {m: _text(source, x.origin) for m, x in enumerate(graph.nodes) if x.origin is not None}
+    said = words.get(n) or spelled(graph, n, words)
+    operands = ", ".join(
+        f"{words.get(a) or spelled(graph, a, words)} = {_shown(_at(graph, found.values[a], sample))}"
+        for a in node.args
+        if graph.nodes[a].op != "const"
+    )
     span = _origin(graph, n)
-    said = f"`{_text(source, span)}`" if span is not None else node.op
     line = f"{source.name}:{source.position(span.start)[0]}: " if span is not None else ""
-    return f"{title}\n{line}{said} is the first: {_shown(at)}" + (f", from {operands}" if operands else "")
+    return f"{title}\n{line}`{said}` is the first: {_shown(at)}" + (f", from {operands}" if operands else "")
 
 
 def _sample(graph: Graph, found: Trace, output: str) -> dict[str, int] | None:
@@ -150,12 +156,6 @@ def _origin(graph: Graph, n: int) -> Span | None:
                 return graph.nodes[m].origin
         stack = [a for m in stack for a in graph.nodes[m].args]
     return None
-
-
-def _operand(source: Source, graph: Graph, found: Trace, n: int, sample: Mapping[str, int]) -> str:
-    span = graph.nodes[n].origin
-    name = _text(source, span) if span is not None else graph.nodes[n].op
-    return f"{name} = {_shown(_at(graph, found.values[n], sample))}"
 
 
 def _shown(x: Array) -> str:

@@ -49,6 +49,16 @@ if TYPE_CHECKING:
 Array = Any
 Results = Mapping[str, Array]  # "rows" and "grad.X" as float64 arrays
 VALUE, GRADIENT, SUM = 4.0, 8.0, 2.0
+WORDS = {  # of the reasons, as `lossdsl check --accuracy` says them
+    "inputs": "half a last place of the inputs moves the exact number as far",
+    "backward": "two last places of the inputs move the exact number as far",
+    "terms": "within the bar of the sum of its terms, which nearly cancel",
+    "near": "a kink, or so steep that 8 last places of the inputs move it as far",
+    "steps": "each step of the equation rounded moves it as far",
+    "range": "a number of the equation is beyond what float32 holds",
+    "entries": "of a row of which an entry is beyond its own bar",
+    "miss": "nothing excuses it",
+}
 
 
 @dataclass(slots=True)
@@ -84,6 +94,14 @@ class Report:
     precise: bool = False  # whether z - m is carried in two floats: no bar is wider for its size
     excusing: bool = True  # whether entries beyond their bars are looked at again
     limits: int = 0  # outputs whose written equation has no value somewhere, where the rewritten one has
+
+    @property
+    def beyond(self) -> Counter[str]:
+        """How many numbers are beyond their bars, by reason."""
+        kinds = (self.value, self.gradient, self.total, self.infinite)
+        found = sum((worst.reasons for worst in kinds), Counter[str]())
+        known = sum(n for reason, n in found.items() if reason == "miss")
+        return found + Counter(miss=len(self.misses) - known)  # what a backend refused has no number
 
     @property
     def strict(self) -> bool:

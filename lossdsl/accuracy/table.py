@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from lossdsl.accuracy.exact import Exact, Written, exact, written
-from lossdsl.accuracy.measure import GRADIENT, SUM, VALUE, Report, Worst, judge, rounded, run_torch
+from lossdsl.accuracy.measure import GRADIENT, SUM, VALUE, WORDS, Report, Worst, judge, rounded, run_torch
 from lossdsl.accuracy.rows import Case, cases, wide
 from lossdsl.check.typed import CheckedLoss
 from lossdsl.registry import Registry
 
 DTYPES = ("float32", "bfloat16")
 ROUNDED = {"float32": 0.0, "bfloat16": 2.0**-8}  # of a gradient that is given back in the dtype, relative
+PLACES = {"float32": 1.0, "bfloat16": 2.0**16}  # of a gradient that is given back in the dtype, in those of float32
 BY_HAND = "by hand"
 
 
@@ -139,26 +140,31 @@ def record(found: Accuracy) -> dict[str, Any]:
         "loss": found.loss,
         "cases": found.cases,
         "left_out": list(found.left_out),
+        "ok": found.ok,
         "reports": [_record(report) for report in (*found.reports, *found.by_hand)],
     }
 
 
 def _record(report: Report) -> dict[str, Any]:
     kinds = {"value": report.value, "gradient": report.gradient, "row_sum": report.total}
+    units = dict.fromkeys(kinds, 1.0) | {"gradient": PLACES[report.dtype]}
     return {
         "backend": report.backend,
         "dtype": report.dtype,
         "strict": report.strict,
+        "ok": report.ok,
+        "units": {"value": "float32", "gradient": report.dtype, "row_sum": "float32"},
+        "beyond": dict(report.beyond),
         "misses": report.misses,
         "not_finite": dict(report.infinite.reasons),
-        **{name: _worst(worst) for name, worst in kinds.items()},
+        **{name: _worst(worst, units[name]) for name, worst in kinds.items()},
     }
 
 
-def _worst(worst: Worst) -> dict[str, Any]:
+def _worst(worst: Worst, unit: float) -> dict[str, Any]:
     return {
         "of_the_bar": worst.part,
-        "ulp": worst.error,
+        "ulp": worst.error / unit,
         "at": worst.where,
         "found": worst.found,
         "exact": worst.exact,
@@ -168,22 +174,53 @@ def _worst(worst: Worst) -> dict[str, Any]:
 
 
 def in_words(found: Accuracy) -> str:
-    """A table: the largest errors in units of the last place, and how many numbers are beyond their bars, and why."""
+    """A table of the largest errors, each in last places of the dtype that the number comes in, beside its bar; then
+    how many numbers are beyond their bars, and what excuses them."""
     head = ("", "value", "gradient", "sum of a row", "not finite")
-    rows: list[tuple[str, ...]] = [head, ("bar", f"{VALUE:g}", f"{GRADIENT:g} + |z - m|", f"{SUM:g}", "none")]
-    for report in (*found.reports, *found.by_hand):
-        kinds = (report.value, report.gradient, report.total)
-        rows.append((f"{report.backend}, {report.dtype}", *map(_cell, kinds), _reasons(report.infinite) or "0"))
+    rows: list[tuple[str, ...]] = [head]
+    for dtype in dict.fromkeys(r.dtype for r in found.reports):
+        rows.append((f"bar, {dtype}", f"{VALUE:g}", *_bars(dtype), "none"))
+        for report in (*found.reports, *found.by_hand):
+            if report.dtype == dtype:
+                rows.append((f"{report.backend}, {dtype}", *_cells(report), _reasons(report.infinite) or "0"))
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     lines = ["  " + "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
-    misses = [f"  {r.backend}, {r.dtype}: {m}" for r in found.reports for m in r.misses[:5]]
-    title = f"{found.loss}: {found.cases} cases against 110 digits, errors in units of the last place"
-    return "\n".join([title, *lines, *(["beyond their bars, and nothing excuses it:", *misses] if misses else [])])
+    title = f"{found.loss}: {found.cases} cases against 110 digits, errors in last places"
+    title += (
+        " (gradients of bfloat16 in bfloat16's, all else in float32's)"
+        if "bfloat16" in {r.dtype for r in found.reports}
+        else ""
+    )
+    return "\n".join([title, *lines, *(f"  {line}" for report in found.reports for line in _verdict(report))])
 
 
-def _cell(worst: Worst) -> str:
+def _bars(dtype: str) -> tuple[str, str]:
+    if dtype == "float32":
+        return f"{GRADIENT:g} + |z - m|", f"{SUM:g}"
+    return f"1/2 + ({GRADIENT:g} + |z - m|) / {PLACES[dtype]:g}", "-"
+
+
+def _cells(report: Report) -> tuple[str, ...]:
+    units = ((report.value, 1.0), (report.gradient, PLACES[report.dtype]), (report.total, 1.0))
+    return tuple(_cell(worst, unit) for worst, unit in units)
+
+
+def _verdict(report: Report) -> list[str]:
+    """What is beyond its bar, and what excuses it."""
+    who, beyond = f"{report.backend}, {report.dtype}", report.beyond
+    if not beyond:
+        return [f"{who}: every number keeps to its bar"]
+    count = sum(worst.count for worst in (report.value, report.gradient, report.total, report.infinite))
+    lines = [f"{who}: {beyond.total()} of {count} numbers are beyond their bars"]
+    lines += [f"  {n} {reason}: {WORDS[reason]}" for reason, n in beyond.most_common()]
+    return lines + [f"    {miss}" for miss in report.misses[:5]]
+
+
+def _cell(worst: Worst, unit: float) -> str:
+    if not worst.count:
+        return "-"
     reasons = _reasons(worst)
-    return f"{worst.error:.3g}" + (f" ({reasons})" if reasons else "")
+    return f"{worst.error / unit:.3g}" + (f" ({reasons})" if reasons else "")
 
 
 def _reasons(worst: Worst) -> str:

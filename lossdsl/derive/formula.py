@@ -6,8 +6,9 @@ counts, so that the gradient reads like the one in the paper.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lossdsl.ir.builder import Builder
@@ -35,6 +36,7 @@ BINARY = {
 SPELLED = {"maximum": "max", "minimum": "min", "logp": "log_softmax"}  # where the language has a name of its own
 ATOMS = ("leaf", "const", "index", "size", "var")
 LONGEST = 56  # of a formula that is written inside another
+_CLOSED = re.compile(r"[\w.]+(\([^()]*\)|\[[^][]*\])*|\([^()]*\)")  # a name, a call: nothing around takes it apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,18 @@ def formulas(graph: Graph, outputs: Sequence[str]) -> Formulas:
         texts[n] = (text, level)
     named = tuple((name, texts[root][0]) for name, root in zip(outputs, roots, strict=True))
     return Formulas(tuple(lets), named)
+
+
+def spelled(graph: Graph, n: int, known: Mapping[int, str]) -> str:
+    """One node as text: `known` has the words of nodes that come from a file, and what grows too long becomes …"""
+    whole: dict[int, tuple[str, int]] = {}
+    for m in reachable(graph.nodes, [n]):
+        if m != n and m in known:
+            whole[m] = known[m], POSTFIX if _CLOSED.fullmatch(known[m]) else IF
+            continue
+        args = [whole[arg] if len(whole[arg][0]) <= LONGEST else ("…", POSTFIX) for arg in graph.nodes[m].args]
+        whole[m] = _spell(graph, graph.nodes[m], args)
+    return whole[n][0]
 
 
 def _of_unknowns(graph: Graph) -> list[frozenset[int]]:

@@ -308,3 +308,28 @@ def test_doctor_reports_a_plugin_that_failed(run, tmp_path, monkeypatch):
     strict = run("list")
     assert strict.exit_code == 2
     assert "bad (bad 0.1) is not in use: ImportError: no cuda here" in strict.stderr
+
+
+def test_accuracy_says_what_is_beyond_its_bar_and_what_excuses_it(run, tmp_path, monkeypatch):
+    from lossdsl.accuracy import table
+
+    path = tmp_path / "gap.loss"
+    path.write_text("loss gap\ninput x[N]\nreturn (exp(x) - 1)^2\n")
+    good = run("check", "--accuracy", path)
+    assert (good.exit_code, "gap.loss: ok" in good.stdout) == (0, True)
+    assert "torch, bfloat16: every number keeps to its bar" in good.stdout
+
+    def astray(*arguments: object) -> dict[str, object]:
+        found = exact(*arguments)
+        return {**found, "grad.x": found["grad.x"] * 1.01}
+
+    exact = table.run_torch
+    monkeypatch.setattr(table, "run_torch", astray)
+    bad = run("check", "--accuracy", path)
+    assert (bad.exit_code, "gap.loss: not exact" in bad.stdout) == (1, True)
+    assert "miss: nothing excuses it" in bad.stdout
+    [record] = json.loads(run("check", "--accuracy", "--json", path).stdout)
+    assert not record["accuracy"]["ok"]
+    half = next(r for r in record["accuracy"]["reports"] if (r["backend"], r["dtype"]) == ("torch", "bfloat16"))
+    assert half["units"]["gradient"] == "bfloat16"
+    assert 0.5 < half["gradient"]["ulp"] < 3  # 1 in a hundred is 1.3 last places of eight bits

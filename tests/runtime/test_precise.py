@@ -93,6 +93,10 @@ def test_a_gradient_that_is_not_finite(tmp_path: Path) -> None:
     value = loss_fn(x)
     with pytest.raises(FloatingPointError, match=r"(?s)gradient in x is not finite in sample N = 1.*root.loss:3"):
         value.backward()
+    with pytest.raises(
+        FloatingPointError, match=r"`1 / \(2 \* sqrt\(x\)\)` is the first: inf, from 2 \* sqrt\(x\) = 0$"
+    ):
+        loss_fn(torch.tensor([4.0, 0.0], requires_grad=True)).backward()  # what is derived is said in the file's words
     good = torch.tensor([4.0, 1.0], requires_grad=True)
     loss_fn(good).backward()
     assert good.grad is not None
