@@ -35,21 +35,6 @@ def same(found: Tensor, expected: object, rtol: float = 1e-9, atol: float = 0.0)
     torch.testing.assert_close(found, torch.tensor(expected, dtype=found.dtype), rtol=rtol, atol=atol)
 
 
-@pytest.mark.parametrize(("loss", "target"), [("cross_entropy", [1]), ("soft_target_ce", [[0.0, 1.0, 0.0]])])
-def test_an_absent_class_is_a_class_of_probability_zero(loss: str, target: object) -> None:
-    """optax 896: 0 · -inf was NaN for a one-hot target given as floats."""
-    value, (grad, *_) = run(loss, [[-INF, 0.0, 0.0]], target)
-    same(value, 0.6931471805599453)
-    same(grad, [[0.0, -0.5, 0.5]])
-
-
-def test_an_absent_class_as_the_target() -> None:
-    """optax 896: the value is +inf, and the gradient is the limit's."""
-    value, (grad,) = run("cross_entropy", [[-INF, 0.0, 0.0]], [0])
-    assert value == INF
-    same(grad, [[-1.0, 0.5, 0.5]])
-
-
 @pytest.mark.parametrize("row", [[-INF, -INF], [NAN, 1.0], [INF, 1.0]])
 @pytest.mark.parametrize("loss", ["cross_entropy", "focal", "brier", "label_smoothing_ce", "z_loss_ce", "squentropy"])
 def test_an_ignored_row_does_not_leak(loss: str, row: list[float]) -> None:
@@ -58,32 +43,6 @@ def test_an_ignored_row_does_not_leak(loss: str, row: list[float]) -> None:
     value, (grad,) = run(loss, [row, [0.0, 0.5]], [-100, 0])
     same(value, alone.item())
     same(grad, [[0.0, 0.0], expected[0].tolist()])
-
-
-def test_the_logsumexp_of_nothing() -> None:
-    """pytorch 31829: the gradient of logsumexp over -inf alone is 0, not NaN."""
-    text = "loss lse\ninput logits[N, C]\nreturn sum[N](logsumexp(logits))\n"
-    z = torch.tensor([[-INF, -INF]], dtype=torch.float64, requires_grad=True)
-    value = lossdsl.loss(lossdsl.loads(text), backend="torch")(z)
-    (grad,) = torch.autograd.grad(value, z)
-    assert value == -INF
-    same(grad, [[0.0, 0.0]])
-
-
-def test_smoothing_over_a_masked_class() -> None:
-    """pytext 1698: the standard formula gives +inf; smoothing over the classes that are there is a mean with a mask."""
-    value, _ = run("label_smoothing_ce", [[-INF, 0.0, 0.0]], [1])
-    assert value == INF
-    text = """
-loss smoothing_over_finite
-input logits[N, C]
-input target[N]: index C
-param eps = 0.1 in [0, 1]
-logp = log_softmax(logits)
-return -(1 - eps) * logp[target] - eps * mean[C](logp where logits > -inf)
-"""
-    z = torch.tensor([[-INF, 0.0, 0.0]], dtype=torch.float64)
-    same(lossdsl.loss(lossdsl.loads(text), backend="torch")(z, torch.tensor([1])), math.log(2))
 
 
 def test_focal_at_zero_gamma_is_cross_entropy() -> None:
@@ -95,46 +54,6 @@ def test_focal_at_zero_gamma_is_cross_entropy() -> None:
     value, (grad,) = run("focal", [[2.0, 0.0, -1.0], [90.0, 0.0, 0.0]], [0, 0], gamma=0.0)
     same(value, ce.item())
     same(grad, expected.tolist())
-
-
-def test_a_divergence_with_a_zero_probability() -> None:
-    """pytorch 89558: NaN gradients at a zero target, NaN values at -inf log-probabilities."""
-    text = "loss kl_of_logits\ninput logp[N, C]\ninput q[N, C]: fixed\nreturn kl(q, softmax(logp))\n"
-    loss_fn = lossdsl.loss(lossdsl.loads(text), backend="torch")
-    half = math.log(0.5)
-    for logp, q, expected, gradient in (
-        ([half, half], [0.0, 1.0], 0.6931471805599453, [0.5, -0.5]),
-        ([-INF, 0.0], [0.0, 1.0], 0.0, [0.0, 0.0]),
-        ([-INF, 0.0], [0.5, 0.5], INF, None),
-    ):
-        z = torch.tensor([logp], dtype=torch.float64, requires_grad=True)
-        value = loss_fn(z, torch.tensor([q], dtype=torch.float64))
-        same(value.detach(), expected, atol=1e-16)
-        if gradient is not None:
-            same(torch.autograd.grad(value, z)[0], [gradient], atol=1e-16)
-
-
-def test_binary_cross_entropy_at_infinite_logits() -> None:
-    """pytorch 49844."""
-    value, _ = run("bce", [INF, -INF, -INF, INF], [1.0, 0.0, 1.0, 0.0], reduction="none")
-    same(value, [0.0, 0.0, INF, INF])
-
-
-@pytest.mark.parametrize(
-    ("z", "y", "expected", "gradient"), [(20.0, 0.0, 20.000000002061153, 1.0), (-200.0, 1.0, 200.0, -1.0)]
-)
-def test_a_saturated_sigmoid_keeps_value_and_gradient(z: float, y: float, expected: float, gradient: float) -> None:
-    """pytorch 24933: sigmoid and then BCE gave 100 with gradient 0."""
-    value, (grad, _) = run("bce", [z], [y], dtype=torch.float32)
-    same(value, expected, rtol=1e-6)
-    same(grad, [gradient], rtol=1e-6)
-
-
-def test_the_logarithm_of_a_softmax_is_fused() -> None:
-    """pytorch 24933: log(softmax(z)) at -100 was -inf."""
-    text = "loss written_out\ninput z[N, C]\ninput y[N]: index C\nreturn -log(softmax(z)[y])\n"
-    z = torch.tensor([[10.0, 0.0, -100.0]])
-    same(lossdsl.loss(lossdsl.loads(text), backend="torch")(z, torch.tensor([2])), 110.0000453989, rtol=1e-7)
 
 
 def test_half_precision_sums_in_single() -> None:
@@ -149,16 +68,6 @@ def test_half_precision_sums_in_single() -> None:
     (grad,) = torch.autograd.grad(value, z)
     assert grad.dtype == torch.float16
     assert grad[0, 1] == 2.0**-16
-
-
-def test_a_confident_row_keeps_its_gradient() -> None:
-    """pytorch 195678: p - 1 by subtraction loses the true class's gradient."""
-    small = 5.551115123125776e-17
-    _, (grad,) = run("cross_entropy", [[37.42994775023705, 0.0]], [0])
-    same(grad, [[-small, small]], rtol=1e-12)
-    value, (grad,) = run("cross_entropy", [[17.0, 0.0]], [0], dtype=torch.float32)
-    same(value, 4.13993763e-08, rtol=3e-7)
-    same(grad, [[-4.13993755e-08, 4.13993755e-08]], rtol=3e-7)
 
 
 @pytest.mark.parametrize("name", ["soft_target_ce", "kl_div_logp"])

@@ -10,7 +10,6 @@ import time
 import warnings
 from typing import Any
 
-import mpmath
 import pytest
 import torch
 from torch import Tensor
@@ -42,11 +41,6 @@ def test_an_angular_margin_goes_on_punishing() -> None:
     value, slope = derivatives(text.replace("0.5", repr(m)), torch.cos(angles))
     assert (value.diff() < 0).all()
     assert (slope >= 0).all()
-    found = built(text, m=m, reduction="none")(torch.tensor([math.cos(math.radians(a)) for a in (130.0, 170.0)]))
-    torch.testing.assert_close(found, torch.tensor([-0.9396926, -1.2466071]), rtol=1e-6, atol=0)
-    edge = [math.cos(math.pi - m + e) for e in (-1e-9, 1e-9)]  # it jumps there, downwards
-    found = built(text, m=m, reduction="none")(torch.tensor(edge, dtype=torch.float64))
-    torch.testing.assert_close(found, torch.tensor([-1.0, -1.1278248], dtype=torch.float64), rtol=1e-6, atol=0)
 
 
 @pytest.mark.parametrize("name", ["arcface_cosine", "arcface_straight_through"])
@@ -63,40 +57,6 @@ def test_a_cosine_that_rounding_has_carried_too_far(name: str, end: float) -> No
     assert found[1] == pytest.approx(found[0], rel=1e-6)
     if name == "arcface_cosine":
         assert found[0][1] == 0.0  # the angle's slope at the end is 0, as that of a norm at 0
-
-
-def test_a_distance_of_zero() -> None:
-    """sentence-transformers 4033: sqrt at 0 made the gradient NaN, though the hinge goes on with the negative alone."""
-    text = "loss t\ninput a[N, D], p[N, D], n[N, D]\nparam m = 5\nreturn relu(dist[D](a, p) - dist[D](a, n) + m)\n"
-    points = [torch.tensor([x], requires_grad=True) for x in ([1.0, 2.0], [1.0, 2.0], [3.0, 4.0])]
-    for margin, scale in ((5.0, 1.0), (1.0, 0.0)):
-        value = built(text, m=margin)(*points)
-        assert value.item() == pytest.approx(max(margin - math.sqrt(8), 0), rel=1e-6)
-        grads = torch.autograd.grad(value, points)
-        h = scale * math.sqrt(0.5)
-        for grad, expected in zip(grads, ([h, h], [0.0, 0.0], [-h, -h]), strict=True):
-            torch.testing.assert_close(grad, torch.tensor([expected]), rtol=1e-6, atol=0)
-
-
-@pytest.mark.parametrize("hidden", [200.0, -INF, NAN, INF])
-def test_a_mask_before_an_exponential(hidden: float) -> None:
-    """NeMo-RL 4120, trl 3248: exp(200) times a mask of 0 is NaN."""
-    for tail in ("return sum[T](exp(r) where mask)", "axis T where mask\nreturn sum[T](exp(r))"):
-        text = f"loss masked\ninput r[B, T]\ninput mask[B, T]: bool\n{tail}\n"
-        r = torch.tensor([[hidden, 0.0]], requires_grad=True)
-        value = built(text)(r, torch.tensor([[False, True]]))
-        assert value.item() == 1.0
-        assert torch.autograd.grad(value, r)[0].tolist() == [[0.0, 1.0]]
-
-
-def test_the_logarithm_of_a_sigmoid_needs_no_epsilon() -> None:
-    """RecBole's BPRLoss and allRank's listNet cap the loss and lose the gradient."""
-    value, slope = derivatives("loss bpr\ninput d[N]\nreturn -log(sigmoid(d))\n", torch.tensor([-120.0, -30.0, 0.0]))
-    torch.testing.assert_close(value, torch.tensor([120.0, 30.0, 0.6931472]), rtol=2e-7, atol=0)
-    torch.testing.assert_close(slope, torch.tensor([-1.0, -1.0, -0.5]), rtol=2e-7, atol=0)
-    text = "loss listnet\ninput s[N, C], y[N, C]\nreturn -sum[C](softmax[C](y) * log(softmax[C](s)))\n"
-    found = built(text)(torch.tensor([[200.0, 0.0, -200.0, 0.0]]), torch.tensor([[3.0, 2.0, 1.0, 0.0]]))
-    assert found.item() == pytest.approx(88.64601177, rel=1e-6)
 
 
 def test_only_the_branch_that_is_taken_is_felt() -> None:
@@ -123,31 +83,6 @@ def test_a_value_for_one_point_is_pointed_at() -> None:
     at = 0.5
     expected = -math.sin(at) / at - 2 * math.cos(at) / at**2 + 2 * math.sin(at) / at**3
     assert second.tolist() == pytest.approx([-1 / 3, expected], rel=1e-12)
-
-
-def test_kinks_have_the_conventions_that_the_language_says() -> None:
-    """sympy 14307: derivatives of Abs leaked DiracDelta; max(0, x)'s at 0 was 1/2."""
-    huber = "loss huber\ninput x[N]\nreturn if abs(x) <= 1 then x^2 / 2 else abs(x) - 1 / 2\n"
-    value, slope, bend = derivatives(huber, torch.tensor([0.0, 0.5, -0.5, 3.0, -3.0]), 2)
-    assert value.tolist() == [0.0, 0.125, 0.125, 2.5, 2.5]
-    assert slope.tolist() == [0.0, 0.5, -0.5, 1.0, -1.0]
-    assert bend.tolist() == [1.0, 1.0, 1.0, 0.0, 0.0]
-    for form in ("abs(x)", "relu(x)"):
-        assert derivatives(f"loss kink\ninput x[N]\nreturn {form}\n", torch.zeros(1))[1].tolist() == [0.0]
-    assert derivatives("loss kink\ninput x[N]\nreturn max(x, 0)\n", torch.zeros(1))[1].tolist() == [0.5]  # they share
-
-
-@pytest.mark.parametrize("form", ["log(1 + exp(x))", "-log(1 - sigmoid(x))", "log(exp(x) + 1)"])
-def test_the_derivative_of_a_softplus(form: str) -> None:
-    """sympy's e^x / (e^x + 1) is NaN at 100 in float32."""
-    points = [0.0, 1.0, -1.0, 20.0, -20.0, 80.0, -80.0, 1000.0]
-    value, slope = derivatives(f"loss s\ninput x[N]\nreturn {form}\n", torch.tensor(points))
-    with mpmath.workdps(40):
-        for x, v, s in zip(points, value.tolist(), slope.tolist(), strict=True):
-            exact = mpmath.log1p(mpmath.exp(-abs(mpmath.mpf(x)))) + max(x, 0)
-            assert abs(v - exact) <= 4 * 2.0**-23 * exact
-            rate = 1 / (1 + mpmath.exp(-mpmath.mpf(x)))
-            assert abs(s - rate) <= 4 * 2.0**-23 * rate
 
 
 def test_compiling_never_hangs() -> None:
