@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from lossdsl.backends.api import KernelProgram
 from lossdsl.backends.flat import flatten
+from lossdsl.backends.triton.nested import nested
 from lossdsl.backends.triton.placing import Placing
 from lossdsl.backends.triton.stages import Stage
 from lossdsl.backends.triton.writing import Writing
@@ -18,6 +19,6 @@ from lossdsl.backends.triton.writing import Writing
 
 def restaged(program: KernelProgram) -> tuple[Stage, ...]:
     """The launches of a program, in order; NotSupportedError for what fits no row (matrix products and the like)."""
-    placed = Placing(flatten(program))
+    placed = Placing(nested(flatten(program)))
     placed.all()
     return tuple(Writing(placed, at).stage() for at in range(len(placed.groups)))
