@@ -23,6 +23,7 @@ from lossdsl.ir.builder import Builder
 from lossdsl.ir.graph import Attr, Graph, Leaf, Node, reachable
 from lossdsl.plan import compared, products, signs, softmaxes
 from lossdsl.plan.axes import axes_of
+from lossdsl.plan.tilted import tilted
 from lossdsl.primitives.interval import FINITE, Interval
 from lossdsl.registry import Registry
 
@@ -141,9 +142,9 @@ class Table:
                 m, rest = softmaxes.statistics(self, args, axes_of(node.attrs[1]))
                 return self.raw("add", m, self.raw("log1p", rest, name="log_total"), name="lse")
             case "reduce" if node.attrs[0] == "sum":
-                return products.contraction(self, args, axes_of(node.attrs[1])) or self.raw(
-                    "reduce", *args, attrs=node.attrs
-                )
+                axes = axes_of(node.attrs[1])
+                found = tilted(self, args, axes) or products.contraction(self, args, axes)
+                return found or self.raw("reduce", *args, attrs=node.attrs)
         return self.raw(node.op, *args, attrs=node.attrs)
 
     def product(self, a: int, b: int) -> int:

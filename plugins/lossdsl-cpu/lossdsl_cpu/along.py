@@ -13,7 +13,7 @@ from lossdsl_cpu.cxx import TYPES, Term, constant, identifier, real
 from lossdsl_cpu.element import Run, factors, name_rows, pointer, used_views, views_of
 from lossdsl_cpu.rows import PASSES
 from lossdsl_cpu.scope import extent
-from lossdsl_cpu.states import body, clauses, grouped, initial, row_state, state_rows, tops
+from lossdsl_cpu.states import body, clauses, groups, initial, row_state, state_rows, tops
 from lossdsl_cpu.tile import AHEAD, BLOCK, GROUP, INT, STRIP, same_for_all, state_names
 
 OVER_STRIP = f"for (int j = 0; j < {STRIP}; ++j)"
@@ -36,6 +36,7 @@ def along(run: Run) -> None:
     one = [r for r in state_rows(s) if r.reduction not in PASSES]
     for r in two:
         kind = {"logsumexp": "Lse", "ties": "Ties", "argmax": "Argmax"}[r.reduction]
+        kind = "Tilted" if r.values[0].name in s.tilts else kind
         run.say(f"{kind}<R> {state_names(r)}_all;")
     begin(run, one)
     nest.open(f"for (long c0 = 0, block = 0; c0 < {n}; c0 += {BLOCK}, ++block)")
@@ -48,20 +49,20 @@ def along(run: Run) -> None:
     if two:
         _block_tops(run, two)
         begin(run, two)
-    groups = [r for r in state_rows(s) if grouped(r)]
+    sums = groups(s)
     step = STRIP * GROUP
-    if groups or run.first:
+    if sums or run.first:
         nest.open(f"for (int g0 = (int)c0; g0 < c1; g0 += {step})")
         run.say(f"const int g1 = c1 - g0 < {step} ? c1 : g0 + {step};")
         for name in run.first:
             run.say(f"fetch({identifier(name)}_p + g0 + {AHEAD}, g1 - g0);")
-        for r in groups:
-            run.say(f"R {state_names(r)}_f_v[{STRIP}];")
-            run.say(f"{OVER_STRIP} {state_names(r)}_f_v[j] = 0;")
+        for part, _ in sums:
+            run.say(f"R {part}_v[{STRIP}];")
+            run.say(f"{OVER_STRIP} {part}_v[j] = 0;")
         strips(run, "g0", "g1", lambda: body(run))
-        for r in groups:
+        for part, whole in sums:
             run.say("#pragma omp simd")
-            run.say(f"{OVER_STRIP} {state_names(r)}_s_v[j] += (double){state_names(r)}_f_v[j];")
+            run.say(f"{OVER_STRIP} {whole}_v[j] += (double){part}_v[j];")
         nest.close()
     else:
         strips(run, "(int)c0", "c1", lambda: body(run))
@@ -69,7 +70,8 @@ def along(run: Run) -> None:
     for r in two:
         a = state_names(r)
         if r.reduction == "logsumexp":
-            run.say(f"{a}_all.block({a}_most, {a}_s, {a}_n);")
+            more = f", {a}_t" if r.values[0].name in s.tilts else ""
+            run.say(f"{a}_all.block({a}_most, {a}_s, {a}_n{more});")
         elif r.reduction == "ties":
             run.say(f"{a}_all.merge(Ties<R>{{{a}_top, {a}_n}});")
         else:
@@ -105,7 +107,8 @@ def _elsewhere(run: Run) -> None:
         run.say(f"for (int {c} = 0; {c} < k.{extent(s.axis)}; ++{c}) put({value}, {place});")
     for r in state_rows(s):
         if not s.total(r):
-            run.say(" ".join(f"{identifier(v.name)}[l] = 0;" for v in r.values))
+            names = [v.name for v in r.values] + [s.tilts[v.name] for v in r.values if v.name in s.tilts]
+            run.say(" ".join(f"{identifier(name)}[l] = 0;" for name in names))
     run.say("continue;")
     nest.close()
 
@@ -142,7 +145,7 @@ def strips(run: Run, start: str, stop: str, inner: Callable[[], None]) -> None:
 def begin(run: Run, rs: Sequence[Reduce]) -> None:
     """The states of reductions, over a strip's lanes."""
     for r in rs:
-        for suffix, kind, start, _ in initial(r):
+        for suffix, kind, start, _ in initial(r, r.values[0].name in run.sweep.tilts):
             name = f"{state_names(r)}{suffix}_v"
             run.say(f"{kind} {name}[{STRIP}];")
             run.say(f"{OVER_STRIP} {name}[j] = {start};")
@@ -160,7 +163,7 @@ MEETING |= {"min": "{0} = {1} < {0} ? {1} : {0};"}
 def meet(run: Run, rs: Sequence[Reduce]) -> None:
     """The lanes' states as one number each."""
     for r in rs:
-        for suffix, kind, start, how in initial(r):
+        for suffix, kind, start, how in initial(r, r.values[0].name in run.sweep.tilts):
             name = state_names(r) + suffix
             run.say(f"{'long' if kind == 'int' else kind} {name} = {start};")
             run.say("#pragma omp simd" + clauses([(name, how)]))
@@ -193,7 +196,9 @@ def _result(run: Run, r: Reduce) -> str:
     if run.sweep.total(r):
         return f"{a}_parts[t].merge({row_state(r, '')});"
     if r.reduction == "logsumexp":
-        return f"{out[0]}[l] = {a}_all.top(), {out[1]}[l] = {a}_all.others();"
+        tilt = run.sweep.tilts.get(r.values[0].name)
+        more = f", {identifier(tilt)}[l] = (R){a}_all.tilt" if tilt else ""
+        return f"{out[0]}[l] = {a}_all.top(), {out[1]}[l] = {a}_all.others(){more};"
     if r.reduction == "ties":
         return f"{out[0]}[l] = {a}_all.v, {out[1]}[l] = {a}_all.n;"
     if r.reduction == "argmax":

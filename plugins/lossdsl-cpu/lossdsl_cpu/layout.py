@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lossdsl.backends.api import Let, Load, Reduce, Store
-from lossdsl_cpu.cxx import ARRAYS, TYPES, Term, constant, expression, identifier, real
+from lossdsl.backends.api import Let, Load, Reduce, Stmt, Store
+from lossdsl_cpu.cxx import ARRAYS, COSTLY, TYPES, Term, constant, expression, identifier, real
 from lossdsl_cpu.reducing import results, state_type
 from lossdsl_cpu.rows import Rows, Sweep, extreme
 from lossdsl_cpu.scope import Array, Nest, at, extent, padded
@@ -39,6 +39,10 @@ from lossdsl_cpu.tile import (
 )
 
 NARROW = 64  # from this many elements a row on, vectors along the row win over transposing
+TRANSCENDENTAL = 16  # operations, about
+WORTH = (
+    1_000_000  # operations that pay for a second thread: some 30 µs in vectors of 16, ten times what waking it takes
+)
 CHOOSING = {"pow", "logaddexp", "log1mexp", "expsub", "divergence", "expm1mx", "log1pmx", "softplus", "sigmoid"}
 
 
@@ -86,7 +90,7 @@ def print_rows(nest: Nest, rows: Rows) -> None:
         nest.say(f"{kind} *const {parts} = arena.get<{kind}>({size});")
         if extreme(r):
             nest.say(f"for (long c = 0; c < {size}; ++c) {parts}[c] = {column_start(r)};")
-    nest.say(f"#pragma omp parallel if ({many} * height * width > 16384)")
+    nest.say(f"#pragma omp parallel if ({many} * height * ({work(rows)}) > {WORTH})")
     nest.begin()
     nest.say("Arena arena;")
     scratch(tile)
@@ -129,6 +133,18 @@ def print_rows(nest: Nest, rows: Rows) -> None:
             name, kind = identifier(v.name), TYPES[v.dtype]
             nest.say(f"const {kind} {name} = ({kind}){state_names(r)}_total.{text};")
             nest.names[v.name] = Term(name, v.dtype)
+
+
+def work(rows: Rows) -> str:
+    """What a row costs: a statement of an element counts one, a transcendental as many as it has operations."""
+    of_row = sum(_cost(s) for s in rows.items if not isinstance(s, Sweep))
+    sweeps = [f"{sum(_cost(s) for s in (*x.live, *x.reductions, *x.stores))} * k.{extent(x.axis)}" for x in rows.sweeps]
+    return " + ".join([str(of_row), *sweeps])
+
+
+def _cost(s: Stmt) -> int:
+    costly = s.reduction == "logsumexp" if isinstance(s, Reduce) else isinstance(s, Let) and s.op in COSTLY
+    return TRANSCENDENTAL if costly else 1
 
 
 def statements(tile: Tile) -> None:

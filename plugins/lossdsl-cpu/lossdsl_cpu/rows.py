@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from lossdsl.backends.api import KernelProgram, Let, Load, Loop, Numbering, Operand, Reduce, Stmt, Store
 from lossdsl_cpu.cxx import COSTLY
@@ -29,6 +30,7 @@ class Sweep:
     taken     name -> name of the kept value of an earlier sweep
     scaled    name -> first result of the log-sum-exp whose kept exponentials it is
     folds     name -> the same times row values, where it is that
+    tilts     first result of a log-sum-exp -> the result of a later sweep's sum of exp(x - m)·(x - m), which it carries
     """
 
     axis: str
@@ -39,6 +41,7 @@ class Sweep:
     taken: dict[str, str] = field(default_factory=dict)
     scaled: dict[str, str] = field(default_factory=dict)
     folds: dict[str, Fold] = field(default_factory=dict)
+    tilts: dict[str, str] = field(default_factory=dict)
 
     def total(self, r: Reduce) -> bool:
         """Whether a reduction of this sweep goes over the rows, too."""
@@ -118,6 +121,7 @@ def rows_of(program: KernelProgram, loop: Loop, costly: frozenset[str] = frozens
             return None
     rows = Rows(tuple(axes), [s for s in head if isinstance(s, Let | Load | Store)], guard, items)
     share(program, rows, costly)
+    rows.items = [x for x in rows.items if not isinstance(x, Sweep) or x.reductions or x.stores]
     for sweep in rows.sweeps:
         fold(sweep)
     views: dict[str, str] = {}
@@ -228,6 +232,22 @@ class _Sharing:
         m = self.numbers.exponential(k)
         return None if m is None else self.sums.get((axis, m))
 
+    def tilt(self, axis: str, r: Reduce) -> tuple[str, Sweep] | None:
+        """The same of which a reduction is the sum of exp(x - m)·(x - m), as `lossdsl.plan.tilted` writes it."""
+        if r.reduction != "sum" or r.where is not None or r.axes != (axis,):
+            return None
+        k = self.numbers.key(r.args[0])
+        if self.numbers.made_of[k][0] != "select":
+            return None
+        condition, zero, product = self.numbers.arguments(k)
+        if self.numbers.made_of[condition][0] != "eq" or self.numbers.made_of[product][0] != "mul":
+            return None
+        e, other = self.numbers.arguments(condition)
+        if other != zero or zero != self.numbers.key(Fraction(0)) or e not in self.numbers.arguments(product):
+            return None
+        gaps = [x for x in self.numbers.arguments(product) if x != e]
+        return self.exponential(axis, e) if gaps == self.numbers.arguments(e) else None
+
 
 def share(program: KernelProgram, rows: Rows, costly: frozenset[str]) -> None:
     """Fill what each sweep prints, keeps and takes over."""
@@ -242,6 +262,10 @@ def share(program: KernelProgram, rows: Rows, costly: frozenset[str]) -> None:
         lets = {s.value.name: s for s in item.body if isinstance(s, Let | Load)}
         for s in lets.values():
             numbers.define(s)
+        for x in item.reductions:
+            if (carried := sharing.tilt(item.axis, x)) is not None and carried[0] not in carried[1].tilts:
+                carried[1].tilts[carried[0]] = x.values[0].name
+                item.body = tuple(s for s in item.body if s is not x)
         wanted: set[str] = set()
         for x in item.reductions:
             for operand in (x.args[0], x.where):

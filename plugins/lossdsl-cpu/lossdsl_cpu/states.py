@@ -77,7 +77,9 @@ def add(run: Run, r: Reduce) -> None:
             e, b = f"{a}_e", run.row(f"{a}_base")
             inside = "".join(f"{c} & " for c in run.inside(r))
             function = "exp" if r.where is not None else "exp_neg"
-            run.say(f"const R {e} = {function}({x} - {b});")
+            run.say(f"const R {a}_gap = {x} - {b}, {e} = {function}({a}_gap);")
+            if r.values[0].name in run.sweep.tilts:
+                run.say(f"{run.acc(a + '_g')} += {inside}({e} != 0) ? {e} * {a}_gap : R(0);")
             if r.values[0].name in run.sweep.exps:
                 run.say(f"{run.kept(a + '_exps')} = {e};")
             run.say(f"const bool {a}_at = {inside}({x} == {b});")
@@ -93,8 +95,8 @@ def add(run: Run, r: Reduce) -> None:
             run.say(f"{v} = {inside}({x} == {run.row(a + '_top')}) & ({run.column} < {v}) ? {run.column} : {v};")
 
 
-def initial(r: Reduce) -> list[tuple[str, str, str, str]]:
-    """(suffix, type, start, how simd merges it) of a reduction's state over a block."""
+def initial(r: Reduce, tilted: bool = False) -> list[tuple[str, str, str, str]]:
+    """(suffix, type, start, how simd merges it) of a reduction's state over a block; `tilted`: with Σ e·(x - m)."""
     dtype = r.values[0].dtype
     match r.reduction:
         case "sum":
@@ -111,7 +113,8 @@ def initial(r: Reduce) -> list[tuple[str, str, str, str]]:
             start = f"{sign}lim<R>::inf" if kind == "R" else f"{sign}9223372036854775807L"
             return [("_s", kind, start, "max_r" if r.reduction == "max" else "min_r")]
         case "logsumexp":
-            return [("_s", "double", "0", "+"), ("_n", "int", "0", "+")]
+            more = [("_t", "double", "0", "+")] if tilted else []
+            return [("_s", "double", "0", "+"), ("_n", "int", "0", "+"), *more]
         case "ties":
             return [("_n", "int", "0", "+")]
         case "argmax":
@@ -123,6 +126,16 @@ def grouped(r: Reduce) -> bool:
     """Whether entries are added up as floats first, a few at a time: turning each into a double costs as much as an
     exponential, and each has been rounded to a float already."""
     return r.reduction == "logsumexp" or (r.reduction == "sum" and r.values[0].dtype == "real")
+
+
+def groups(s: Sweep) -> list[tuple[str, str]]:
+    """The sums of floats of a sweep, and the sums of doubles that they are added to."""
+    found = []
+    for r in state_rows(s):
+        a = state_names(r)
+        found += [(f"{a}_f", f"{a}_s")] if grouped(r) else []
+        found += [(f"{a}_g", f"{a}_t")] if r.values[0].name in s.tilts else []
+    return found
 
 
 def state_rows(s: Sweep) -> list[Reduce]:

@@ -120,6 +120,20 @@ template <class R> struct Lse {
   R top() const { return m == -lim<R>::inf ? R(0) : m; }
   R others() const { return (R)rest; }
 };
+// The same with the sum of exp(x - m)·(x - m), too, whose terms are all of one sign and stay so where m grows
+template <class R> struct Tilted : Lse<R> {
+  double tilt = 0;
+  void block(R most, double s, long n, double t) {
+    const R m = this->m;
+    if (most > m && m > -lim<R>::inf) {
+      const double d = (double)most - (double)m;
+      tilt = (tilt - d * (this->rest + 1)) * exp(-d) + t;
+    } else {
+      tilt += t;
+    }
+    Lse<R>::block(most, s, n);
+  }
+};
 
 #pragma omp declare reduction(max_r : float, double, long : omp_out = maximum(omp_out, omp_in)) \
     initializer(omp_priv = omp_orig)

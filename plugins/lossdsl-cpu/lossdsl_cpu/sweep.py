@@ -7,7 +7,7 @@ from lossdsl_cpu.cxx import identifier
 from lossdsl_cpu.element import Run, factors, name_rows, row_values, views_of
 from lossdsl_cpu.rows import PASSES, Sweep
 from lossdsl_cpu.scope import extent, padded
-from lossdsl_cpu.states import body, clauses, grouped, initial, row_state, state_rows, tops
+from lossdsl_cpu.states import body, clauses, groups, initial, row_state, state_rows, tops
 from lossdsl_cpu.tile import (
     GROUP,
     INT,
@@ -27,6 +27,8 @@ def sweep(tile: Tile, s: Sweep) -> None:
         if not s.total(r) and not s.column(r):
             for v in r.values:
                 array(tile, v.name, v.dtype)
+    for name in s.tilts.values():
+        array(tile, name, "real")
     own = [n for n in row_values(tile, s) if tile.values[n] == "int"]
     tile.nest.open("if (lanes)")
     for n in own:
@@ -54,7 +56,7 @@ def lanes(run: Run) -> None:
     two = [r for r in s.reductions if r.reduction in PASSES]
     for r in state_rows(s):
         a = state_names(r)
-        for suffix, kind, start, _ in initial(r):
+        for suffix, kind, start, _ in initial(r, r.values[0].name in s.tilts):
             run.say(f"{kind} {a}{suffix}[L];")
             run.say(f"for (long l = 0; l < L; ++l) {a}{suffix}[l] = {start};")
     factors(run)
@@ -76,12 +78,12 @@ def lanes(run: Run) -> None:
                 run.say(f"for (long l = 0; l < L; ++l) {a}_base[l] = {a}_top[l] == -lim<R>::inf ? R(0) : {a}_top[l];")
     columns = [r for r in s.reductions if s.column(r)]
     nest = run.tile.nest
-    groups = [r for r in state_rows(s) if grouped(r)]
-    if groups:
+    sums = groups(s)
+    if sums:
         nest.open(f"for (int g0 = 0; g0 < {n}; g0 += {GROUP})")
-        for r in groups:
-            run.say(f"R {state_names(r)}_f[L];")
-            run.say(f"for (long l = 0; l < L; ++l) {state_names(r)}_f[l] = 0;")
+        for part, _ in sums:
+            run.say(f"R {part}[L];")
+            run.say(f"for (long l = 0; l < L; ++l) {part}[l] = 0;")
         nest.open(f"for (int {c} = g0; {c} < {n} && {c} < g0 + {GROUP}; ++{c})")
     else:
         nest.open(f"for (int {c} = 0; {c} < {n}; ++{c})")
@@ -95,17 +97,18 @@ def lanes(run: Run) -> None:
     for r in columns:
         run.say(column_merged(r, f"{state_names(r)}_parts[b * {padded(s.axis)} + {c}]", f"{state_names(r)}_v"))
     nest.close()
-    if groups:
-        for r in groups:
-            a = state_names(r)
+    if sums:
+        for part, whole in sums:
             run.say("#pragma omp simd")
-            run.say(f"for (long l = 0; l < L; ++l) {a}_s[l] += (double){a}_f[l];")
+            run.say(f"for (long l = 0; l < L; ++l) {whole}[l] += (double){part}[l];")
         nest.close()
     for r in state_rows(s):
         a = state_names(r)
         out = [identifier(v.name) for v in r.values]
         if r.reduction == "logsumexp":
-            text = f"{out[0]}[l] = {a}_base[l], {out[1]}[l] = (R)({a}_s[l] + ({a}_n[l] - 1));"
+            tilt = s.tilts.get(r.values[0].name)
+            more = f", {identifier(tilt)}[l] = (R){a}_t[l]" if tilt else ""
+            text = f"{out[0]}[l] = {a}_base[l], {out[1]}[l] = (R)({a}_s[l] + ({a}_n[l] - 1)){more};"
         elif r.reduction == "ties":
             text = f"{out[0]}[l] = {a}_top[l], {out[1]}[l] = {a}_n[l];"
         elif r.reduction == "argmax":
