@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from lossdsl.backends.api import NotSupportedError, Reduce
+from lossdsl.backends.api import Island, NotSupportedError, Reduce
+from lossdsl.backends.triton import islands
 from lossdsl.backends.triton.arguments import arguments, cols, size
 from lossdsl.backends.triton.layout import wrapped
 from lossdsl.backends.triton.notes import docstring, purpose, subject
@@ -64,39 +65,63 @@ class Blocks(Printer):
                 number += 1
             elif isinstance(item, Guard):
                 self.guard(item)
+            elif isinstance(item, Island):
+                islands.root(self, item, lambda name, s=item: self.function(s, name))  # type: ignore[misc]
             else:
                 self.plain(item)
 
+    def function(self, s: Island, name: str) -> None:
+        """The body of a root's function: its sweeps over the row, by one program, which reads it again each time."""
+        for number, (row, body) in enumerate(islands.levels(s)):
+            for t in row:
+                self.plain(t)
+            if not body:
+                continue
+            sweep = Sweep(str(s.attrs[0]), tuple(body))
+            self.begun(sweep, "1")
+            self.walked(sweep, False, f"{name}_{number}_")
+            for r in sweep.reductions:
+                self.conclude(r)
+
     def sweep(self, item: Sweep, number: int) -> None:
-        a = identifier(item.axis)
         self.opened(item, number, "1")
         self.barrier(item.body)
         back = number % 2 == 1
         order = "the tail, then whole blocks, the last first: they are in the cache"
         self.note(order if back else "whole blocks, then the tail")
-        self.say("for step in tl.static_range(2):")
-        self.depth += 1
-        tail = "tail"
-        self.say("tail = 1 - step" if back else "tail = step")
-        self.say(f"lo = full_{a} if {tail} else begin_{a}")
-        self.say(f"hi = end_{a} if {tail} else full_{a}")
-        self.say(f"for start in range(lo, hi, B_{a}):")
-        self.depth += 1
-        at = "start"
-        if back:
-            self.say(f"at = start if tail else lo + (hi - B_{a} - start)")
-            at = "at"
-        self.say(f"{cols(item.axis)} = ({at} + tl.arange(0, B_{a}))[None, :]")
-        self.say(f"ok_{a} = {cols(item.axis)} < end_{a} if tail else tl.full((1, B_{a}), True, tl.int1)")
-        self.visited(item)
-        self.depth -= 3
+        self.walked(item, back, "")
+        self.depth -= 1
         self.merged(item, number, "lanes < splits")
+
+    def walked(self, item: Sweep, back: bool, named: str) -> None:
+        """The loops over a row's blocks; their variables have names of their own within a loop around them."""
+        a = identifier(item.axis)
+        step, tail, lo, hi, start = (f"{named}{x}" for x in ("step", "tail", "lo", "hi", "start"))
+        self.say(f"for {step} in tl.static_range(2):")
+        self.depth += 1
+        self.say(f"{tail} = 1 - {step}" if back else f"{tail} = {step}")
+        self.say(f"{lo} = full_{a} if {tail} else begin_{a}")
+        self.say(f"{hi} = end_{a} if {tail} else full_{a}")
+        self.say(f"for {start} in range({lo}, {hi}, B_{a}):")
+        self.depth += 1
+        at = start
+        if back:
+            at = f"{named}at"
+            self.say(f"{at} = {start} if {tail} else {lo} + ({hi} - B_{a} - {start})")
+        self.say(f"{cols(item.axis)} = ({at} + tl.arange(0, B_{a}))[None, :]")
+        self.say(f"ok_{a} = {cols(item.axis)} < end_{a} if {tail} else tl.full((1, B_{a}), True, tl.int1)")
+        self.visited(item)
+        self.depth -= 2
 
     def opened(self, item: Sweep, number: int, rows: str) -> None:
         """The states of a sweep's reductions before it."""
         self.note(f"sweep {number}, along {item.axis}: {subject(item)}")
         self.say(f"if FIRST <= {number}:")
         self.depth += 1
+        self.begun(item, rows)
+
+    def begun(self, item: Sweep, rows: str) -> None:
+        """The neutral states of a sweep's reductions."""
         for r in item.reductions:
             for state, (start, kind) in zip(self.states(r), self.initial(r), strict=True):
                 self.say(f"{state} = tl.full(({rows}, B_{identifier(item.axis)}), {start}, {kind})")
@@ -220,6 +245,9 @@ def width(items: Sequence[Item]) -> int:
 
 
 def stops(items: Sequence[Item]) -> tuple[int, ...]:
-    """The numbers of the sweeps that have reductions."""
+    """The numbers of the sweeps that have reductions, after each of which a launch may end; none with a root, whose
+    function goes over all of a row many times."""
+    if any(isinstance(s, Island) for s in items):
+        return ()
     sweeps = [s for s in items if isinstance(s, Sweep)]
     return tuple(i for i, s in enumerate(sweeps) if s.reductions)

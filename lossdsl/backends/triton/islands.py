@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from lossdsl.backends.api import Island, Let, Load, NotSupportedError, Pick, Reduce
 from lossdsl.backends.triton.arguments import cols, size
 from lossdsl.backends.triton.printer import Printer
 from lossdsl.backends.triton.spell import Term, identifier, real, tensor, whole
+from lossdsl.backends.triton.stages import operands
 
 STEPS = {"float64": 64, "float32": 40}  # halvings of a bracket
 
@@ -65,9 +68,10 @@ def pick(p: Printer, s: Pick) -> None:
     p.bind(v.name, text, v.dtype, axes)
 
 
-def root(p: Printer, s: Island) -> None:
+def root(p: Printer, s: Island, function: Callable[[str], None]) -> None:
     """Where a function of each row, which rises or falls within a bracket, is 0: by halving that. The first turn
-    evaluates it at the lower end, which says whether it rises."""
+    evaluates it at the lower end, which says whether it rises. `function` prints the statements of the function's body,
+    given a name that no other has."""
     name, unknown = identifier(s.values[0].name), identifier(s.bound[0].name)
     low, high, rises, exact = (f"{name}_{part}" for part in ("low", "high", "rises", "exact"))
     for end, x in ((low, s.args[0]), (high, s.args[1])):
@@ -80,14 +84,7 @@ def root(p: Printer, s: Island) -> None:
     p.depth += 1
     outer, around = dict(p.names), p.axis
     p.names[s.bound[0].name] = Term(unknown, "real", frozenset(s.values[0].axes))
-    p.axis = str(s.attrs[0]) or None
-    for t in s.body:
-        if isinstance(t, Reduce):
-            p.reduce(t)
-        elif isinstance(t, Let | Load):
-            p.plain(t)
-        else:
-            raise NotSupportedError(f"a {type(t).__name__.lower()} within the function of a root")
+    function(name)
     f = f"{name}_f"
     p.say(f"{f} = tl.broadcast_to({tensor(p.term(s.args[2]), 'real')}, (R, 1))")
     p.say(f"{rises} = tl.where({name}_step == 0, {f} < 0.0, {rises})")
@@ -101,3 +98,49 @@ def root(p: Printer, s: Island) -> None:
     lower = f"{name}_left"
     p.say(f"{lower} = tl.broadcast_to({tensor(p.term(s.args[0]), 'real')}, (R, 1))")
     p.bind(s.values[0].name, f"tl.where({exact}, {lower}, {high})", "real", frozenset(s.values[0].axes))
+
+
+def body_on_chip(p: Printer, s: Island) -> None:
+    """The body of a root's function where its row is on chip."""
+    p.axis = str(s.attrs[0]) or None
+    for t in s.body:
+        if isinstance(t, Reduce):
+            p.reduce(t)
+        elif isinstance(t, Let | Load):
+            p.plain(t)
+        else:
+            raise NotSupportedError(f"a {type(t).__name__.lower()} within the function of a root")
+
+
+def levels(s: Island) -> list[tuple[list[Let | Load], list[Let | Load | Reduce]]]:
+    """The body of a root's function as sweeps along its row: before each what is a value of the row, then what the
+    sweep computes for each entry, which is its reductions and all that they hang on."""
+    axis = str(s.attrs[0])
+    level: dict[str, int] = {}
+    made: dict[str, Let | Load | Reduce] = {}
+    found: list[tuple[list[Let | Load], list[Let | Load | Reduce]]] = [([], [])]
+    for t in s.body:
+        if not isinstance(t, Let | Load | Reduce):
+            raise NotSupportedError(f"a {type(t).__name__.lower()} within the function of a root")
+        at = max((level.get(x, 0) for x in operands(t) if isinstance(x, str)), default=0)
+        values = t.values if isinstance(t, Reduce) else (t.value,)
+        made |= {v.name: t for v in values}
+        level |= {v.name: at + isinstance(t, Reduce) for v in values}
+        while len(found) <= at + isinstance(t, Reduce):
+            found.append(([], []))
+        if isinstance(t, Reduce):
+            found[at][1].append(t)
+        elif axis not in t.value.axes:
+            found[at][0].append(t)
+    for row, sweep in found:
+        needed: set[int] = set()
+        todo: list[Let | Load | Reduce] = list(sweep)
+        while todo:
+            t = todo.pop()
+            for x in operands(t):
+                u = made.get(x) if isinstance(x, str) else None
+                if isinstance(u, Let | Load) and id(u) not in needed and u not in row and axis in u.value.axes:
+                    needed.add(id(u))
+                    todo.append(u)
+        sweep[:0] = [t for t in s.body if isinstance(t, Let | Load) and id(t) in needed]
+    return found

@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
@@ -102,6 +103,7 @@ class Launch:
         self.stops = stops
         self.kept: dict[str, Shape] = {}  # what tuning has chosen
         self.instead: dict[tuple[Any, ...], Shape] = {}  # of kernels that spill registers: a lighter shape
+        self.told: set[Shape] = set()  # that spill, and for which there is no other
 
     def run(
         self,
@@ -164,8 +166,13 @@ class Launch:
         shape = self.instead.get(key, shape)
         with ONE_AT_A_TIME if interpreted() else contextlib.nullcontext():
             spilled = self.start(device, shape, rows, extents, arguments, options)
-        if spilled and not (forced or tuned):  # known once it is compiled: for the next call
-            self.instead[key] = lighter(shape, whole, on) or shape
+        if spilled and not forced:  # known once it is compiled: for the next call
+            less = lighter(shape, whole, on)
+            if less is not None and not tuned:
+                self.instead[key] = less
+            elif less is None and shape not in self.told:
+                self.told.add(shape)
+                warnings.warn(_too_long(length, spilled), stacklevel=2)
 
     def start(
         self,
@@ -228,6 +235,14 @@ class Launch:
                     if extents[axis] == x.shape[tile] and ragged:
                         even[f"EVEN_{axis}"] = False
         return found + [extents[axis] for axis in self.sizes], even
+
+
+def _too_long(length: int, spilled: int) -> str:
+    return (
+        f"rows of {length} entries are more than the registers of this device hold in the Triton kernels of this loss, "
+        f"which need a row as a whole: each thread keeps {spilled} values in memory, which is slow. "
+        'Shorter rows are not; backend="torch" may be quicker for these'
+    )
 
 
 def spills(made: Any) -> int:

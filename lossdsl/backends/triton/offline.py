@@ -14,20 +14,21 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from lossdsl.backends.api import Buffer, KernelProgram, Plan
 from lossdsl.backends.triton.arguments import sizes, tile_axis
+from lossdsl.backends.triton.blocks import stops
 from lossdsl.backends.triton.emit import emit
 from lossdsl.backends.triton.host import like
 from lossdsl.backends.triton.launch import ALL
 from lossdsl.backends.triton.shapes import Device, Shape, available, lighter, power_of_2, shape_of
 from lossdsl.backends.triton.sharing import shared, tiles
 from lossdsl.backends.triton.spell import identifier
-from lossdsl.backends.triton.stages import Stage, Sweep
+from lossdsl.backends.triton.stages import Stage
 from lossdsl.backends.triton.staging import stages_of
 from lossdsl.registry import Registry
 
@@ -95,13 +96,17 @@ def shapes(
 ) -> tuple[tuple[Shape, int], ...]:
     """Every shape that the heuristic can choose for a stage, with a length of row for which it does; for these lengths
     alone if any are given."""
-    counts = tiles(shared(stage, on_chip=True)), tiles(shared(stage, on_chip=False))
+    blocks = shared(stage, on_chip=False)
+    counts = tiles(shared(stage, on_chip=True)), tiles(blocks)
+    parted = stops(blocks)
     found: dict[tuple[Shape, int], int] = {}
     if not stage.sweeps:
         return ((shape_of(1, 0, counts, wide, device), 0),)
     for length in lengths or [2**k for k in range(1, 19)]:
         for rows in (1, 10**6):
             shape = shape_of(rows, length, counts, wide, device, stage.whole)
+            if not parted:
+                shape = replace(shape, splits=1)
             block = power_of_2(length) if shape.kind == "rows" else 0
             found.setdefault((shape, block), length)
     return tuple((shape, length) for (shape, _), length in found.items())
@@ -111,8 +116,7 @@ def launches(stage: Stage, shape: Shape) -> list[tuple[int, int]]:
     """The sweeps that each launch runs, first and last."""
     if shape.kind == "rows" or shape.splits == 1:
         return [(0, ALL)]
-    sweeps = [s for s in shared(stage, on_chip=False) if isinstance(s, Sweep)]
-    ends = [i for i, s in enumerate(sweeps) if s.reductions]
+    ends = stops(shared(stage, on_chip=False))
     starts = [0, *(i + 1 for i in ends)]
     return [*zip(starts, ends, strict=False), (starts[-1], ALL)]
 

@@ -50,7 +50,7 @@ class Rows(Printer):
                     self.plain(s)
             self.axis = None
         elif isinstance(item, Island):
-            islands.root(self, item)
+            islands.root(self, item, lambda _: islands.body_on_chip(self, item))
         else:
             self.plain(item)
 

@@ -6,7 +6,7 @@ exponential that this has summed. In one that goes over a row in blocks, a sweep
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from lossdsl.backends.api import Island, Let, Load, Operand, Pick, Reduce, Stmt, Store
@@ -97,7 +97,7 @@ def shared(stage: Stage, on_chip: bool) -> tuple[Item, ...]:
     for s in stage.scalars:
         state.take(s)
     items: list[Item] = []
-    for item in stage.items:
+    for item in stage.items if on_chip else _with_arguments(stage.items):
         if isinstance(item, Guard):
             items.append(Guard(str(state.name(item.name))))
         elif isinstance(item, Sweep):
@@ -109,6 +109,23 @@ def shared(stage: Stage, on_chip: bool) -> tuple[Item, ...]:
         elif (plain := state.take(item)) is not None:
             items.append(plain)
     return _live(items)
+
+
+def _with_arguments(items: Sequence[Item]) -> Iterator[Item]:
+    """The items with what a root's function needs of each entry in its body: there is no sweep before that holds it."""
+    held: Sweep | None = None
+    for item in items:
+        if isinstance(item, Island) and held is not None:
+            yield replace(item, body=(*(s for s in held.body if isinstance(s, Let | Load)), *item.body))
+            held = None
+            continue
+        if held is not None:
+            yield held
+        held = item if isinstance(item, Sweep) and all(isinstance(s, Let | Load) for s in item.body) else None
+        if held is None:
+            yield item
+    if held is not None:
+        yield held
 
 
 def _live(items: Sequence[Item]) -> tuple[Item, ...]:

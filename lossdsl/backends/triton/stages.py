@@ -93,8 +93,8 @@ class Stage:
 
     @property
     def whole(self) -> bool:
-        """Whether its rows have to be on chip as a whole."""
-        return any(isinstance(s, Island | Pick) for s in self.statements)
+        """Whether its rows have to be on chip as a whole. A root needs sums over its row alone."""
+        return any(isinstance(s, Pick) or (isinstance(s, Island) and s.op != "root") for s in self.statements)
 
 
 def flattened(items: Iterable[Item]) -> list[Plain]:

@@ -34,13 +34,24 @@ def scale(wanted: dict[str, Any]) -> float:
     return max(float(np.abs(np.where(np.isfinite(w), w, 0)).max(initial=0.0)) for w in wanted.values())
 
 
-# A root, sums so far with a scatter, an order with picks: rows that have to be on chip as a whole.
+# A root; sums so far with a scatter, an order with picks: rows that have to be on chip as a whole.
 WHOLE = ("std/entmax15_loss", "std/emd2", "segmentation/lovasz_hinge")
 
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_rows_as_a_whole(name: str) -> None:
     check(name, "rows", 9)
+
+
+@pytest.mark.parametrize("name", ["std/entmax15_loss", "std/normmax_loss"])
+def test_roots_in_blocks(name: str) -> None:
+    """What halves a bracket goes over the row once a turn: a row of two whole blocks and an entry over."""
+    for p in fused(name):
+        if p.name.rpartition(".")[2] in ("value", "gradient"):
+            given = tensors(planned(name)[0].checked, p, 2, 9)
+            wanted = exact(p, given)
+            for b, x in called(name, p, given, kind="blocks", rows=1, block=4, splits=2, warps=4).items():
+                assert gap(x, wanted[b], 1e-3) < 1e-9, f"{p.name} {b}"
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -53,11 +64,12 @@ def sized(
     p: KernelProgram, checked: CheckedLoss, long: str | None, classes: int, shape: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Tensors with this axis long, and the shape of kernel. Where that makes hundreds of rows (pairs of a batch, each
-    with entries), an eighth of the length in an eighth of the block: as many blocks, and an entry over."""
-    how, rows = SHAPES[shape], 3
-    if most_rows(checked, p, long, rows, classes) > 200:
-        classes, rows = classes // 8 + 1, 2
-        how = {**how, "block": 8} if how["kind"] == "blocks" else how
+    with entries), an eighth of the length in an eighth of the block, as many blocks and an entry over; less still of
+    what is drawn, from where there are tens."""
+    how, rows, part = SHAPES[shape], 3, 8 if FULL else 16
+    if most_rows(checked, p, long, rows, classes) > (200 if FULL else 40):
+        classes, rows = classes // part + 1, 2
+        how = {**how, "block": 64 // part} if how["kind"] == "blocks" else how
     return tensors(checked, p, rows, classes, long=long), how
 
 
