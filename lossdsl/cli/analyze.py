@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 @click.argument("what", metavar="LOSS")
 @click.option("--set", "given", multiple=True, metavar="PARAM=VALUE", help="Analyse at this value, not the default.")
 @click.option("--json", "as_json", is_flag=True, help="A record for programs.")
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw loss and weight in p to this file.")
+@click.option(
+    "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the loss in p and in the margin to this file."
+)
 @click.option("--quick", is_flag=True, help="Without the proofs that need sympy.")
 def command(what: str, given: tuple[str, ...], as_json: bool, plot: Path | None, quick: bool) -> None:
     """Analyse LOSS (a path, a name, or `-`): shift invariance, symmetry, convexity, properness, calibration, bounds;
@@ -65,7 +67,7 @@ def _settings(given: tuple[str, ...], known: Mapping[str, Param]) -> dict[str, f
 
 
 def _draw(record: Mapping[str, Any], path: Path) -> None:
-    """The loss, and the weight of its gradient, against the probability of the target."""
+    """What there is of: the loss and its gradient's weight against the probability, the loss against the margin."""
     try:
         import matplotlib
     except ImportError:
@@ -73,14 +75,21 @@ def _draw(record: Mapping[str, Any], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    curve = record["probability"]
-    if curve is None or not curve["values"]:
-        fail(f"{record['name']} is no function of one probability: there is nothing to draw")
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
-    axes[0].plot([v["p"] for v in curve["values"]], [v["loss"] for v in curve["values"]])
-    axes[0].set(xlabel="probability of the target", ylabel="loss", title=record["name"])
-    weights = record["gradient"]["weights"] if record["gradient"] else []
-    axes[1].plot([w["p"] for w in weights], [w["weight"] for w in weights])
-    axes[1].set(xlabel="probability of the target", ylabel="weight of (softmax - e)")
+    panels = []
+    for part, places, x, y, label in (
+        ("probability", "values", "p", "loss", "probability of the target"),
+        ("gradient", "weights", "p", "weight", "probability of the target"),
+        ("margin", "values", "margin", "loss", "margin: the target's logit, the others 0"),
+    ):
+        points = (record[part] or {}).get(places, [])
+        if points:
+            panels.append(([q[x] for q in points], [q[y] for q in points], label, y))
+    if not panels:
+        fail(f"{record['name']} is no function of one probability or margin: there is nothing to draw")
+    figure, axes = plt.subplots(1, len(panels), figsize=(4.5 * len(panels), 3.5), layout="constrained", squeeze=False)
+    for place, (across, up, label, what) in zip(axes[0], panels, strict=True):
+        place.plot(across, up)
+        place.set(xlabel=label, ylabel="weight of (softmax - e)" if what == "weight" else what)
+    figure.suptitle(record["name"])
     figure.savefig(path, dpi=120)
     plt.close(figure)

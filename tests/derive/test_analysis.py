@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from math import inf, log, pi
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from lossdsl.cli._files import read_target
 from lossdsl.cli.analyze import command
 from lossdsl.derive.analysis.record import analyze
 from lossdsl.pipeline import front
+from lossdsl.source.text import Source
 
 
 def record(name: str, part: str, timeout: float = 0, **settings: float) -> dict[str, Any]:
@@ -52,6 +54,10 @@ def powers(q: float) -> list[tuple[float, float]]:
         ("comp_sum", {"tau": 1.5}, powers(0.5)),
         ("brier", {}, [(2, 2)]),
         ("label_smoothing_ce", {"eps": 0}, harmonic()),
+        ("bce", {}, harmonic()),
+        ("sigmoid_focal", {}, [(e, c / 4) for e, c in harmonic(2)]),
+        ("kl_div_logp", {}, harmonic()),
+        ("crammer_singer", {}, []),  # 0 near p = 1
     ],
 )
 def test_polynomial(name: str, settings: dict[str, float], series: list[tuple[float, float]]) -> None:
@@ -92,19 +98,74 @@ def test_no_such_form(name: str) -> None:
         ("cross_entropy", {}, 0, None),
         ("mean_absolute_error", {}, 0, 1),
         ("generalized_cross_entropy", {"q": 0.5}, 0, 2),
+        ("generalized_cross_entropy", {"q": 0.7}, 0, 1 / 0.7),
         ("brier", {}, 0, 2),
         ("normalized_cross_entropy", {}, 0, 1),
         ("binary_hinge", {}, 0, None),
         ("spherical_score", {}, -1, 0),
-        ("tvd", {}, 0, 1),
         ("agce", {"a": 1, "q": 2}, 0, 1.5),
+        ("truncated_gce", {}, 0, (1 - 0.5**0.7) / 0.7),
+        ("reverse_cross_entropy", {"a": -4}, 0, 4),
+        ("gaussian_nll", {}, None, None),  # log(var) at a mean that is right goes down without end
+        ("poisson_nll", {}, None, None),
     ],
 )
-def test_bounds(name: str, settings: dict[str, float], low: float, high: float | None) -> None:
+def test_bounds(name: str, settings: dict[str, float], low: float | None, high: float | None) -> None:
+    """A bound is proved; where there is none, a ray shows it."""
     found = record(name, "bounds", **settings)["bounds"]
-    assert found["lower"]["value"] == pytest.approx(low, abs=1e-12)
-    assert found["lower"]["status"] in ("proved", "held")
-    assert found["upper"]["value"] == (None if high is None else pytest.approx(high, abs=1e-12))
+    for side, value in (("lower", low), ("upper", high)):
+        assert found[side]["status"] == ("unbounded" if value is None else "proved")
+        assert found[side]["value"] == (
+            None if value is None else pytest.approx(value, rel=3e-6, abs=1e-12)
+        )  # by that intervals may fall short
+
+
+@pytest.mark.parametrize(
+    ("name", "side", "two", "three"),
+    [
+        ("gini_simpson", "upper", 1 / 2, 2 / 3),
+        ("tent_entropy", "upper", log(2), log(3)),
+        ("softcapped_ce", "upper", 60.0, 60 + log(2)),  # log(e^30 + (C - 1) e^30) + 30, but for e^-60
+        (
+            "label_smoothing_ce",
+            "lower",
+            -0.95 * log(0.95) - 0.05 * log(0.05),  # the entropy of the smoothed target
+            -(0.9 + 0.1 / 3) * log(0.9 + 0.1 / 3) - (0.2 / 3) * log(0.1 / 3),
+        ),
+    ],
+)
+def test_a_bound_that_grows_with_the_classes(name: str, side: str, two: float, three: float) -> None:
+    found = record(name, "bounds")["bounds"][side]
+    assert (found["value"], found["status"]) == (None, "proved")
+    assert found["by_classes"] == {"2": pytest.approx(two, rel=1e-6), "3": pytest.approx(three, rel=1e-6)}
+
+
+def bounds_of(text: str) -> dict[str, Any]:
+    made = front(Source("tried.loss", text), registry())
+    return analyze(made.lossdef, made.checked, registry(), {}, 0, ("bounds",))["bounds"]
+
+
+@pytest.mark.parametrize(
+    ("returned", "low", "high"),
+    [
+        ("log(x)", "unbounded", "unbounded"),  # as slow as it is, and both ways
+        ("log(1 + log(1 + x))", "proved", "seen"),  # slower than a ray tells from a limit: no word of a bound
+        ("x / (1 + x)", "proved", "proved"),
+        ("log(x) / (1 + log(x)^2)", "seen", "seen"),
+        ("1 / x", "proved", "unbounded"),
+        ("sqrt(x)", "proved", "unbounded"),
+    ],
+)
+def test_no_bound_is_made_up(returned: str, low: str, high: str) -> None:
+    """The extreme of the points that were tried is no bound."""
+    found = bounds_of(f"loss tried\ninput x[N] in (0, inf)\nreturn {returned}\n")
+    assert found["lower"]["status"] in (low, "proved")
+    assert (found["lower"]["status"] == "unbounded") == (low == "unbounded")
+    assert found["upper"]["status"] == high
+    for side in found.values():
+        assert (side["value"] is None) == (side["status"] != "proved")
+    if high == "seen":
+        assert found["upper"]["detail"].startswith("between ")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +175,16 @@ def test_bounds(name: str, settings: dict[str, float], low: float, high: float |
         ("mean_absolute_error", {}, {"kind": "bounded", "limit": 1}, {"kind": "bounded", "limit": 0}),
         ("comp_sum", {"tau": 0}, {"kind": "exponential", "rate": 1}, {"kind": "bounded", "limit": 0}),
         ("binary_hinge", {}, {"kind": "linear", "slope": 1}, {"kind": "bounded", "limit": 0}),
-        ("bce", {}, None, None),  # two inputs: the target is a number
+        ("bce", {}, {"kind": "linear", "slope": 1}, {"kind": "bounded", "limit": 0}),
+        ("sigmoid_focal", {}, {"kind": "linear", "slope": 0.25}, {"kind": "bounded", "limit": 0}),
+        ("stablemax_ce", {}, {"kind": "logarithmic", "slope": 1}, {"kind": "bounded", "limit": 0}),
+        ("mse_onehot", {}, {"kind": "power", "exponent": 2}, {"kind": "power", "exponent": 2}),
+        ("z_loss_ce", {}, {"kind": "linear", "slope": 1}, {"kind": "power", "exponent": 2}),
+        ("spherical_score", {}, {"kind": "bounded", "limit": 0}, {"kind": "bounded", "limit": -1}),
+        ("ovr", {}, {"kind": "linear", "slope": 1}, {"kind": "bounded", "limit": log(2)}),
+        ("kl_div_logp", {}, {"kind": "linear", "slope": 1}, {"kind": "bounded", "limit": 0}),  # of a certain target
+        ("cosface_cosine", {}, None, None),  # a cosine has no far end
+        ("nwj_bound", {}, None, None),  # nothing is the target
         ("dpo", {}, None, None),
     ],
 )
@@ -138,13 +208,22 @@ def test_growth(name: str, settings: dict[str, float], wrong: Any, right: Any) -
         ("temperature_scaling_nll", {"log_t": log(2)}, 2 * pi),
         ("mse_onehot", {}, inf),
         ("crammer_singer", {}, inf),  # a tie is not where its kink is
-        ("multiclass_perceptron", {}, None),  # here it is
+        ("multiclass_perceptron", {}, 0),  # here it is
+        ("comp_sum", {"tau": 0}, inf),  # (C - 1) e^-m
+        ("spherical_score", {}, pi / 2),  # e^2m = -1
+        ("bce", {}, pi),
     ],
 )
-def test_radius(name: str, settings: dict[str, float], radius: float | None) -> None:
+def test_radius(name: str, settings: dict[str, float], radius: float) -> None:
     """π/Δ for a log-sum-exp: the nearest zero of Σ e^z off the real line."""
     found = record(name, "shapes", **settings)["margin"]["radius"]
-    assert found == (radius if radius is None else "inf" if radius == inf else pytest.approx(radius, rel=1e-12))
+    assert found == ("inf" if radius == inf else pytest.approx(radius, rel=1e-12))
+
+
+def test_a_radius_that_is_no_multiple_of_pi() -> None:
+    """1 + z + z²/2 is 0 at -1 ± i."""
+    found = record("taylor_softmax_nll", "shapes")["margin"]["radius"]
+    assert found == pytest.approx(2**0.5, rel=2e-3)
 
 
 @pytest.mark.parametrize(
@@ -165,12 +244,32 @@ def test_radius(name: str, settings: dict[str, float], radius: float | None) -> 
         ("ovr", {}, {"shift_invariant(logits)": False, "convex(logits)": True, "calibrated for 3 classes": True}),
         ("bce", {}, {"convex(logits)": True, "proper": True}),
         ("squentropy", {}, {"shift_invariant(logits)": False, "convex(logits)": True}),
-        ("sigmoid_focal", {}, {"proper": False}),
+        ("sigmoid_focal", {}, {"proper": False, "symmetric(target)": False}),
+        ("bce", {}, {"symmetric(target)": False}),
+        ("kto", {}, {"symmetric(desirable)": True}),  # s and 1 - s
     ],
 )
 def test_properties(name: str, settings: dict[str, float], truths: dict[str, bool]) -> None:
     found = {p["claim"]: p["status"] for p in record(name, "properties", **settings)["properties"]}
     assert {claim: found[claim] in ("proved", "held") for claim in truths} == truths
+
+
+def test_a_series_that_there_is_not() -> None:
+    """log(1 - p) has none in 1 - p."""
+    assert record("label_smoothing_ce", "shapes")["probability"]["polynomial"] is None
+
+
+def test_which_probability() -> None:
+    """Of the softmax that the loss takes: with a prior, that isn't the logits' own."""
+    assert record("logit_adjusted_ce", "shapes")["probability"]["of"].startswith("the target, by the softmax that")
+    assert record("cross_entropy", "shapes")["probability"]["of"] == "the target"
+    assert record("tent_entropy", "shapes")["probability"]["of"].startswith("the first class")
+
+
+def test_cosines_are_no_logits() -> None:
+    """A grid of logits up to 30 lies outside [-1, 1]."""
+    found = {p["claim"] for p in record("arcface_cosine", "properties")["properties"]}
+    assert not [claim for claim in found if claim.startswith(("calibrated", "proper"))]
 
 
 def test_proofs_are_asked_for() -> None:
@@ -186,17 +285,26 @@ def test_what_holds_at_some_params_only() -> None:
 
 def test_command(tmp_path: Path) -> None:
     picture = tmp_path / "focal.png"
-    run = CliRunner().invoke(command, ["focal", "--set", "gamma=0", "--quick", "--json", "--plot", str(picture)])
+    run = CliRunner().invoke(command, ["comp_sum", "--set", "tau=2", "--quick", "--json", "--plot", str(picture)])
     assert run.exit_code == 0, run.output
     found = json.loads(run.output)
-    assert found["params"] == {"gamma": 0.0}
-    assert found["probability"]["polynomial"][0] == {"power": 1.0, "coefficient": 1.0}
+    assert found["params"] == {"tau": 2.0}
+    assert found["probability"]["polynomial"] == [{"power": 1.0, "coefficient": 1.0}]
     assert picture.read_bytes().startswith(b"\x89PNG")
-    text = CliRunner().invoke(command, ["focal", "--quick"]).output
-    assert text.startswith("focal at gamma = 2\n")
-    assert "1 (1-p)^3 + 0.5 (1-p)^4" in text
     assert CliRunner().invoke(command, ["focal", "--set", "gama=1"]).exit_code == 2
     assert CliRunner().invoke(command, ["dpo", "--quick", "--plot", str(picture)]).exit_code == 2
+    hinge = tmp_path / "hinge.png"
+    text = CliRunner().invoke(command, ["binary_hinge", "--quick", "--plot", str(hinge)]).output
+    assert text.startswith("binary_hinge at margin = 1\n")
+    for line in (
+        r"lower bound +0 \(proved by the range of the expression\)",
+        r"upper bound +none: it grows as logits\[0\] -> -inf: 1.0e\+10, 1.0e\+20, … at steps of ten orders.*",
+        r"in 1 - p +0 near p = 1 \(two classes\)",
+        r"margin -> -inf +linear, slope 1",
+        r"radius along a step +infinite",
+    ):
+        assert re.search(rf"^  {line}$", text, re.MULTILINE), text
+    assert hinge.read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_pole_is_told_from_a_logarithm() -> None:

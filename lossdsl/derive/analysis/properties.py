@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import product
-from math import isfinite, log, sqrt
+from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from lossdsl.derive.claims import by_algebra, properties, shifts
-from lossdsl.derive.claims.at_points import draws
-from lossdsl.derive.claims.comparisons import never_negative
-from lossdsl.derive.claims.everywhere import prob_sums, rows_of
+from lossdsl.derive.claims.at_points import CLASSES
+from lossdsl.derive.claims.cases import class_axes
+from lossdsl.derive.claims.everywhere import rows_of
 from lossdsl.derive.claims.setting import Subject, place
 from lossdsl.derive.claims.verdict import Found
 from lossdsl.derive.errors import NotDifferentiableError
@@ -23,12 +23,6 @@ from lossdsl.derive.prove import settle
 from lossdsl.ir.builder import Builder
 from lossdsl.ir.interpret import evaluate
 from lossdsl.source.diagnostic import InternalError
-
-SCALES = (1.0, 10.0, 100.0, 700.0)
-UNBOUNDED = 40.0  # a value that grows beyond this with the inputs has no bound
-SLACK = 1e-4  # of a bound that has no simple form
-SIMPLE = 1e-6  # how close a bound must be to a simple number to be taken for it
-
 
 GRID = 0.02  # what a grid may miss of the least risk
 APART = 0.049  # of the two likeliest classes
@@ -60,12 +54,15 @@ def found_properties(about: Subject, at: Subject, settings: str, timeout: float)
         if result.question is not None and next(answers):
             result = Found("proved", by_algebra.said(result.question))
         if result.status != "undecided":
-            told.append(Property(claim, result.status, _detail(result), where))
+            told.append(Property(claim, result.status, _detail(about, result), where))
     return told
 
 
-def _detail(found: Found) -> str:
-    return f"held at {found.points} points" if found.status == "held" else found.detail
+def _detail(about: Subject, found: Found) -> str:
+    if found.status != "held":
+        return found.detail
+    sizes = f" of {', '.join(map(str, CLASSES))} classes" if class_axes(about.graph) else ""
+    return f"held at {found.points} points{sizes}"
 
 
 def _safely(decide: Callable[[], Found]) -> Found:
@@ -84,6 +81,8 @@ def _tasks(about: Subject) -> list[tuple[str, Callable[[Subject], Found]]]:
             tasks.append((f"shift_invariant({leaf.name})", partial(_one, properties.shift_invariant, leaf.name)))
         if leaf.type.kind.startswith("index "):
             tasks.append((f"symmetric({leaf.name})", partial(_one, properties.symmetric, leaf.name)))
+        elif leaf.name in properties.yes_or_no(about):
+            tasks.append((f"symmetric({leaf.name})", partial(_one, properties.symmetric_in_two, leaf.name)))
         if leaf.differentiable:
             tasks.append((f"convex({leaf.name})", partial(_one, properties.convex, leaf.name)))
     tasks.append(("proper", properties.proper))
@@ -94,77 +93,11 @@ def _one(decide: Callable[[Subject, str], Found], name: str, about: Subject) -> 
     return decide(about, name)
 
 
-# --- bounds -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """The least or the largest value: None where there is none; `status` of the claim that it is one."""
-
-    value: float | None
-    status: str
-    detail: str
-
-
-def bounds(about: Subject, timeout: float) -> tuple[Bound, Bound]:
-    """(lower, upper) bounds of a row's loss: looked for at points far out, then proved."""
-    values = {scale: _values(about, scale) for scale in SCALES}
-    every = np.concatenate([v for v in values.values() if v.size] or [np.zeros(0)])
-    if not every.size:
-        return Bound(None, "unknown", ""), Bound(None, "unknown", "")
-    return _bound(about, values, every, -1, timeout), _bound(about, values, every, 1, timeout)
-
-
-def _bound(about: Subject, values: Mapping[float, Any], every: Any, sign: int, timeout: float) -> Bound:
-    extreme = float((sign * every).max())
-    small, large = (float((sign * values[s]).max(initial=-np.inf)) for s in (SCALES[1], SCALES[-1]))
-    if not isfinite(extreme) or (extreme > UNBOUNDED and large > 2 * small):
-        return Bound(None, "unbounded", "it grows with the inputs")
-    simple = _simple(sign * extreme)
-    for value in (simple, sign * extreme + sign * SLACK * (1 + abs(extreme))):
-        if value is None:
-            continue
-        b = about.builder()
-        rows = place(b, about.graph, {})["rows"]
-        ends = [b.const(value), rows] if sign > 0 else [rows, b.const(value)]
-        found = never_negative(about, b, b.node("sub", ends), None)
-        if found.question is not None and timeout > 0 and settle([found.question], timeout)[0]:
-            found = Found("proved", by_algebra.said(found.question))
-        if found.status in ("proved", "held"):
-            return Bound(float(value), found.status, _detail(found))
-    return Bound(sign * extreme, "seen", "the extreme of the points that were tried")
-
-
-def _simple(x: float) -> Fraction | float | None:
-    near = Fraction(x).limit_denominator(24)
-    if abs(float(near) - x) <= SIMPLE * (1 + abs(x)):
-        return near
-    named = [log(2), log(3), sqrt(2), 1 / log(2)]
-    return next((s * c for c in named for s in (1, -1) if abs(s * c - x) <= SIMPLE), None)
-
-
-def _values(about: Subject, scale: float) -> Any:
-    """The loss at points whose unbounded inputs are scaled up."""
+def rows_apart(about: Subject) -> bool:
+    """Whether each row has a loss of its own."""
     b = about.builder()
     rows = place(b, about.graph, {})["rows"]
-    graph = b.graph({"rows": rows})
-    wide = {
-        leaf.name
-        for leaf in graph.leaves
-        if leaf.role == "input"
-        and leaf.type.kind == "real"
-        and not isfinite(leaf.type.interval.low + leaf.type.interval.high)
-        and leaf.name not in prob_sums(about)
-    }
-    found = []
-    for sizes, leaves in draws(graph, prob_sums(about)):
-        given = {n: np.asarray(x) * scale if n in wide else x for n, x in leaves.items()}
-        try:
-            row = np.asarray(evaluate(graph, about.registry, given, ["rows"], sizes=sizes)["rows"], dtype=float)
-        except InternalError:
-            continue
-        found.append(row[np.isfinite(row)].ravel())
-    return np.concatenate(found) if found else np.zeros(0)
+    return bool(b.type(rows).axes & set(about.graph.batch))
 
 
 # --- calibration ------------------------------------------------------------------------------------------------------
@@ -174,7 +107,7 @@ def calibrated(about: Subject, classes: int) -> Property | None:
     """Whether whoever minimises the expected loss also predicts the likeliest class (Bartlett, Jordan, McAuliffe, 2006;
     Zhang, 2004), tried on a grid of distributions and of predictions; None for losses of another kind."""
     told = properties.scores(about)
-    if told is None or classes not in told.classes:
+    if told is None or classes not in told.classes or not rows_apart(about):
         return None
     b = told.builder
     graph = b.graph({"aux.node": told.losses(None)})
@@ -257,8 +190,13 @@ def at_values(about: Subject, values: Mapping[str, Any]) -> Subject:
 
 def _constant(b: Builder, value: Any, axes: tuple[str, ...]) -> int:
     if not isinstance(value, tuple | list):
-        return b.const(value)
-    found = b.const(value[-1])
+        return b.const(_decimal(value))
+    found = b.const(_decimal(value[-1]))
     for k, entry in enumerate(value[:-1]):
-        found = b.node("select", [b.node("eq", [b.index(axes[0]), b.const(k)]), b.const(entry), found])
+        found = b.node("select", [b.node("eq", [b.index(axes[0]), b.const(k)]), b.const(_decimal(entry)), found])
     return found
+
+
+def _decimal(value: Any) -> Any:
+    """The number as it is written: 0.7 is seven tenths."""
+    return Fraction(repr(value)) if isinstance(value, float) and isfinite(value) else value

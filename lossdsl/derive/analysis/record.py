@@ -7,7 +7,7 @@ from math import isinf, pi
 from typing import Any
 
 from lossdsl.check.typed import CheckedLoss
-from lossdsl.derive.analysis import properties, shape
+from lossdsl.derive.analysis import extremes, properties, shape
 from lossdsl.derive.claims.setting import subject
 from lossdsl.derive.prove import TIMEOUT
 from lossdsl.registry import Registry
@@ -42,7 +42,7 @@ def analyze(
         held += [p for c in (2, 3) if (p := properties.calibrated(at, c)) is not None]
         found["properties"] = [{"claim": p.claim, "status": p.status, "detail": p.detail, "params": p.at} for p in held]
     if "bounds" in parts:
-        low, high = properties.bounds(at, timeout)
+        low, high = extremes.bounds(at, timeout)
         found["bounds"] = {"lower": _bound(low), "upper": _bound(high)}
     if "shapes" in parts:
         form = shape.shape(at, _extents(checked, values))
@@ -62,8 +62,9 @@ def _extents(checked: CheckedLoss, values: Mapping[str, Any]) -> dict[str, int]:
     return found
 
 
-def _bound(b: properties.Bound) -> dict[str, Any]:
-    return {"value": b.value, "status": b.status, "detail": b.detail}
+def _bound(b: extremes.Bound) -> dict[str, Any]:
+    found: dict[str, Any] = {"value": b.value, "status": b.status, "detail": b.detail}
+    return found | ({"by_classes": {str(c): x for c, x in b.by_classes.items()}} if b.by_classes else {})
 
 
 def _in_p(form: shape.Shape) -> dict[str, Any] | None:
@@ -71,11 +72,12 @@ def _in_p(form: shape.Shape) -> dict[str, Any] | None:
         return None
     series = shape.polynomial(form.in_p)
     return {
+        "of": form.of,
         "classes": "any" if form.any_classes else 2,
         "polynomial": None if series is None else [{"power": e, "coefficient": c} for e, c in series],
         "at_0": shape.towards(form.in_p, "p -> 0"),
         "at_1": None if not series else {"power": series[0][0], "coefficient": series[0][1]},
-        "values": [{"p": p, "loss": v} for p, v in shape.weights(form.in_p)],
+        "values": [{"p": p, "loss": v} for p, v in shape.values(form.in_p, shape.PLACES)],
     }
 
 
@@ -84,7 +86,7 @@ def _weight(form: shape.Shape) -> dict[str, Any] | None:
         return None
     return {
         "form": "weight(p) * (softmax - e)",
-        "weights": [{"p": p, "weight": w} for p, w in shape.weights(form.weight)],
+        "weights": [{"p": p, "weight": w} for p, w in shape.values(form.weight, shape.PLACES)],
         "at_0": shape.towards(form.weight, "p -> 0"),
     }
 
@@ -97,6 +99,7 @@ def _in_margin(form: shape.Shape) -> dict[str, Any] | None:
         "wrong": shape.towards(form.in_margin, "margin -> -inf"),
         "right": shape.towards(form.in_margin, "margin -> inf"),
         "radius": None if radius is None else "inf" if isinf(radius) else radius,
+        "values": [{"margin": m, "loss": v} for m, v in shape.values(form.in_margin, shape.MARGINS)],
     }
 
 
@@ -110,23 +113,34 @@ def in_words(record: Mapping[str, Any]) -> str:
     rows = [(p["claim"], _status(p)) for p in record["properties"]]
     for side in ("lower", "upper"):
         bound = record["bounds"][side]
-        value = "none" if bound["value"] is None else _short(bound["value"])
-        rows.append((f"{side} bound", f"{value} ({bound['status']}{': ' * bool(bound['detail'])}{bound['detail']})"))
+        rows.append((f"{side} bound", _bound_in_words(bound)))
     if record["probability"] is not None:
         rows += _probability_rows(record["probability"])
-    if record["gradient"] is not None:
+    if record["gradient"] is not None and record["gradient"]["weights"]:
         pairs = ", ".join(f"{w['weight']:.4g} at p = {w['p']}" for w in record["gradient"]["weights"] if w["p"] in TOLD)
         rows.append(("gradient", f"weight(p) * (softmax - e), weight {pairs}"))
         rows.append(("weight, p -> 0", _trend(record["gradient"]["at_0"], "1/p")))
     if record["margin"] is not None:
         margin = record["margin"]
-        rows.append(("margin -> -inf", _trend(margin["wrong"], "the margin")))
-        rows.append(("margin -> inf", _trend(margin["right"], "the margin")))
+        rows.append(("margin -> -inf", _trend(margin["wrong"], "margin")))
+        rows.append(("margin -> inf", _trend(margin["right"], "margin")))
         rows.append(("radius along a step", _radius(margin["radius"])))
     width = max(len(name) for name, _ in rows)
     params = ", ".join(f"{name} = {_short(v)}" for name, v in record["params"].items())
     head = record["name"] + (f" at {params}" if params else "")
     return "\n".join([head, *(f"  {name:<{width}}  {text}" for name, text in rows)])
+
+
+def _bound_in_words(bound: Mapping[str, Any]) -> str:
+    match bound["status"]:
+        case "proved":
+            own = ", ".join(f"{_short(x)} for {c} classes" for c, x in bound.get("by_classes", {}).items())
+            return f"{own or _short(bound['value'])} (proved {bound['detail']})"
+        case "unbounded":
+            return f"none: it grows {bound['detail']}"
+        case "seen":
+            return f"none known: {bound['detail']}"
+    return f"not found: {bound['detail']}"
 
 
 def _status(p: Mapping[str, Any]) -> str:
@@ -137,17 +151,25 @@ def _status(p: Mapping[str, Any]) -> str:
 
 def _probability_rows(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     classes = "any number of classes" if found["classes"] == "any" else "two classes"
-    rows = []
+    rows = [("p", f"the probability of {found['of']}")] if found["of"] != shape.TARGET else []
     series = found["polynomial"]
     if series is None:
-        rows.append(("in 1 - p", f"no series at p = 1 ({classes})"))
-    elif series:
-        terms = " + ".join(f"{_short(t['coefficient'])} (1-p)^{_short(t['power'])}" for t in series)
-        rows.append(("in 1 - p", f"{terms} + … ({classes})".replace("+ -", "- ")))
+        rows.append(("in 1 - p", f"no series found at p = 1 ({classes})"))
+    elif not series:
+        rows.append(("in 1 - p", f"0 near p = 1 ({classes})"))
+    else:
+        terms = " + ".join(map(_term, series))
+        more = " + …" if series[-1]["power"] - series[0]["power"] >= shape.TERMS - 2 else ""
+        rows.append(("in 1 - p", f"{terms}{more} ({classes})".replace("+ -", "- ")))
     rows.append(("p -> 0", _trend(found["at_0"], "1/p")))
     if found["at_1"] is not None:
-        rows.append(("p -> 1", f"{_short(found['at_1']['coefficient'])} (1-p)^{_short(found['at_1']['power'])}"))
+        rows.append(("p -> 1", f"like {_term(found['at_1'])}" if found["at_1"]["power"] else _term(found["at_1"])))
     return rows
+
+
+def _term(t: Mapping[str, Any]) -> str:
+    power = f"^{_short(t['power'])}" if t["power"] != 1 else ""
+    return _short(t["coefficient"]) + (f" (1-p){power}" if t["power"] else "")
 
 
 def _trend(found: Mapping[str, Any] | None, of: str) -> str:
@@ -157,22 +179,25 @@ def _trend(found: Mapping[str, Any] | None, of: str) -> str:
         case "bounded":
             return f"tends to {_short(found['limit'])}"
         case "linear" | "logarithmic":
-            return f"{found['kind']}, slope {_short(found['slope'])}" + (" in log(1/p)" if of == "1/p" else "")
+            within = " in log(1/p)" if of == "1/p" else f" in log|{of}|" if found["kind"] == "logarithmic" else ""
+            return f"{found['kind']}, slope {found['slope']:.5g}{within}"
         case "power":
-            return f"like {of} to the power {_short(found['exponent'])}"
+            return f"like {of} to the power {found['exponent']:.4g}"
         case "exponential":
-            return f"exponential, rate {_short(found['rate'])}"
+            return f"exponential, rate {found['rate']:.4g}"
     return str(found["kind"])
 
 
 def _radius(radius: float | str | None) -> str:
     if radius is None:
+        return "not found"
+    if radius == 0:
         return "0: not analytic at a tie"
     if radius == "inf":
         return "infinite"
     times = float(radius) / pi
     near = {0.25: "π/4", 0.5: "π/2", 1.0: "π", 2.0: "2π", 4.0: "4π"}.get(round(times, 6))
-    return f"{near or _short(float(radius))}/Δ for a step of length Δ of the target's logit from a tie"
+    return f"{near or f'about {float(radius):.3g}'}/Δ for a step of length Δ of the target's logit from a tie"
 
 
 def _short(x: Any) -> str:

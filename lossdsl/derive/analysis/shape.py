@@ -6,27 +6,33 @@ the other has 1 - p. In the margin: the target's logit against zeros, or the one
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from math import inf, isfinite, pi
 from typing import Any
 
 import numpy as np
 
-from lossdsl.derive.analysis.series import DIGITS, Series, series
+from lossdsl.derive.analysis.properties import rows_apart
+from lossdsl.derive.analysis.series import DIGITS, KinkError, Series, series
 from lossdsl.derive.claims.cases import CLASSES, Case, cases
 from lossdsl.derive.claims.everywhere import prob_sums, rows_of, shifted
+from lossdsl.derive.claims.properties import Scores, scores, yes_or_no
 from lossdsl.derive.claims.scalars import NotWrittenError, Scalars
-from lossdsl.derive.claims.setting import Subject, place
+from lossdsl.derive.claims.setting import Replacement, Subject, place
 from lossdsl.derive.claims.weight import LOG, by_one
 from lossdsl.derive.errors import NotDifferentiableError
+from lossdsl.ir.builder import Builder
 from lossdsl.ir.graph import Graph
 
 TERMS = 8  # Taylor coefficients that are told
 WINDOW = 8
+LONG = 260  # digits of these coefficients: those of e^x are as small as 1e-216
 FAR = 128  # coefficients from which the radius of convergence is read
 ENTIRE = 25.0  # an estimate above this is taken for infinite: that of e^x is about 40 at FAR terms
 NEAR = 0.03  # how close the estimate must be to a multiple of π to be called one
+FAR_OFF = (10**6, 30)  # the nearest margin at which growth is read off; nearer where 60 digits don't suffice
+MARGINS = tuple(k / 4 for k in range(-24, 25))
 PLACES = (0.001, 0.01, 0.05, *(k / 20 for k in range(2, 20)), 0.97, 0.99, 0.999)
 
 
@@ -39,29 +45,39 @@ class Curve:
     variable: str
     others: Mapping[str, Any]
 
-    def at(self, x: Any, count: int, sign: int = 1) -> Series:
-        """Its series at x, in ±(variable - x)."""
-        return series(self.scalars, self.node, self.variable, x, self.others, count, sign)
+    def at(self, x: Any, count: int, sign: int = 1, sided: bool = False, digits: int = DIGITS) -> Series:
+        """Its series at x, in ±(variable - x); `sided` on that side alone."""
+        return series(self.scalars, self.node, self.variable, x, self.others, count, sign, sided, digits)
 
     def value(self, x: Any) -> Any:
         """Its value at x, 60 digits; NotWrittenError where an operation has no series."""
-        found = self.at(x, 1)
+        found = self.at(x, 1, sided=True)
         return found.terms[0] if found.terms and found.order == 0 else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What is known: the loss in p (`weight` its gradient's factor of (softmax - e)), and in the margin."""
+    """What is known: the loss in p (`weight` its gradient's factor of (softmax - e)), and in the margin.
+
+    `of` says what p is the probability of, and by which softmax.
+    """
 
     in_p: Curve | None
     any_classes: bool
+    of: str
     weight: Curve | None
     in_margin: Curve | None
+
+
+TARGET, FIRST = "the target", "the first class; there is no target"
 
 
 def shape(about: Subject, extents: Mapping[str, int]) -> Shape:
     """The curves of a loss whose params are numbers; `extents` are those of axes that no input has."""
     in_p = weight = None
+    if not rows_apart(about):
+        return Shape(None, False, TARGET, None, None)
+    of = TARGET
     any_classes = False
     try:
         one = by_one(about)
@@ -71,15 +87,39 @@ def shape(about: Subject, extents: Mapping[str, int]) -> Shape:
         in_p = _curve(cases_of(one.graph, "rows", extents))
         weight = _curve(cases_of(one.graph, "aux.weight", extents))
         any_classes = in_p is not None
+        if in_p is not None and not one.own:
+            of = f"{TARGET}, by the softmax that the loss takes, not of {one.leaf} itself"
+    if in_p is None:
+        in_p, of = _of_two(about, extents)
+    return Shape(in_p, any_classes, of, weight, _margin(about, extents))
+
+
+def _of_two(about: Subject, extents: Mapping[str, int]) -> tuple[Curve | None, str]:
+    """The loss of two classes in the probability of the target, the other's being the rest."""
+    sums = prob_sums(about)
+    told = scores(about)
     b = about.builder()
     rows = place(b, about.graph, {})["rows"]
+    of = FIRST
+    if told is not None:  # the first class is the target; of a single logit, the one that is true
+        b, of = told.builder, TARGET
+        single = told.classes == CLASSES[:1]
+        rows = b.pick(told.losses(_swapped(told) if single else None), {told.copy: b.const(1 if single else 0)})
+    elif any(leaf.type.kind.startswith("index ") for leaf in about.graph.leaves):
+        of = TARGET
     graph = b.graph({"aux.node": rows})
-    sums = prob_sums(about)
-    if in_p is None:
-        moved = shifted(b, rows, graph, sums)
-        in_p = _curve(_first(graph, moved, sums, extents)) if len(moved) == 1 else None
-    raw = _first(graph, (), sums, extents)
-    return Shape(in_p, any_classes, weight, _margin(about, raw))
+    moved = shifted(b, rows, graph, sums)
+    return (_curve(_first(graph, moved, sums, extents)) if len(moved) == 1 else None), of
+
+
+def _swapped(told: Scores) -> Replacement:
+    """The two logits that stand for one, the other way round."""
+
+    def of(b: Builder) -> int:
+        axis = told.axis
+        return b.pick(b.leaf(told.logits), {axis: b.node("sub", [b.const(1), b.index(axis)])})
+
+    return of
 
 
 def cases_of(graph: Graph, output: str, extents: Mapping[str, int]) -> Case | None:
@@ -116,16 +156,28 @@ def _curve(case: Case | None) -> Curve | None:
     return Curve(case.scalars, node, next(iter(names), ""), {}) if len(names) <= 1 else None
 
 
-def _margin(about: Subject, case: Case | None) -> Curve | None:
-    """Along the target's logit, the others 0; along the number of a row that has one."""
+def _margin(about: Subject, extents: Mapping[str, int]) -> Curve | None:
+    """Along the target's logit, the others 0; along the number of a row that has one. Logits may be any reals."""
+    from lossdsl.derive.claims.enclose import variables
+
+    told = scores(about)
+    b = about.builder()
+    if told is not None and told.classes != CLASSES[:1]:
+        b = told.builder
+        rows = b.pick(told.losses(None), {told.copy: b.const(0)})
+    else:
+        rows = place(b, about.graph, dict.fromkeys(yes_or_no(about), lambda b: b.const(True)))["rows"]
+    graph = b.graph({"aux.node": rows})
+    real = [leaf for leaf in about.graph.leaves if leaf.differentiable and leaf.role == "input"]
+    labels = any(leaf.type.kind.startswith("index ") for leaf in graph.leaves) or yes_or_no(about)
+    if len(real) != 1 or isfinite(real[0].type.interval.low) or isfinite(real[0].type.interval.high):
+        return None
+    case = _first(graph, (), prob_sums(about), extents) if labels or told is not None else None
     node = _entry(case) if case is not None else None
     if case is None or node is None:
         return None
-    from lossdsl.derive.claims.enclose import variables
-
     names = variables(case.scalars, node)
-    real = [leaf for leaf in about.graph.leaves if leaf.differentiable and leaf.role == "input"]
-    if len(real) != 1 or not names or any(not n.startswith(f"{real[0].name}[") for n in names):
+    if not names or any(not n.startswith(f"{real[0].name}[") for n in names):
         return None
     first = f"{real[0].name}[0, 0]" if rows_of(real[0], about.graph) else f"{real[0].name}[0]"
     return Curve(case.scalars, node, first, dict.fromkeys(names - {first}, 0)) if first in names else None
@@ -137,7 +189,7 @@ def _margin(about: Subject, case: Case | None) -> Curve | None:
 def polynomial(curve: Curve) -> list[tuple[float, float]] | None:
     """(exponent, coefficient) of the powers of 1 - p in the loss around p = 1; None where it has no such series."""
     try:
-        found = curve.at(1, TERMS + 1, -1)
+        found = curve.at(1, TERMS + 1, -1, sided=True)
     except NotWrittenError:
         return None
     terms = [(float(found.order) + k, float(c)) for k, c in enumerate(found.terms)]
@@ -145,41 +197,58 @@ def polynomial(curve: Curve) -> list[tuple[float, float]] | None:
 
 
 def towards(curve: Curve, of: str) -> dict[str, Any] | None:
-    """How the curve goes as its variable tends to 0 ("p -> 0") or to ∓∞ ("margin -> ∓inf")."""
+    """How the curve goes as its variable tends to 0 ("p -> 0") or to ∓∞ ("margin -> ∓inf").
+
+    Read off three values, each step as long as all before it (in p: as many more powers of ten).
+    """
+    for nearest in FAR_OFF:
+        found = _towards(curve, of, nearest)
+        if found is not None:
+            return found
+    return None
+
+
+def _towards(curve: Curve, of: str, nearest: int) -> dict[str, Any] | None:
     import mpmath
 
     steps = {"p -> 0": [mpmath.mpf(10) ** -k for k in (15, 30, 45)]}
-    far = [250, 500, 1000]
+    far = [nearest, 2 * nearest, 4 * nearest]
     steps |= {"margin -> -inf": [-k for k in far], "margin -> inf": far}
     try:
         with mpmath.workdps(DIGITS):
             x, y, z = (mpmath.mpf(curve.value(mpmath.mpf(v))) for v in steps[of])
     except (NotWrittenError, ZeroDivisionError, OverflowError):
         return None
-    per = 15 * mpmath.log(10) if of == "p -> 0" else mpmath.mpf(250)
-    if abs(z - y) <= 1e-6 * (1 + abs(z)):
-        vanishes = abs(z) <= 1e-12 and (z == 0 or abs(z) < abs(y))
-        return {"kind": "bounded", "limit": 0.0 if vanishes else float(z)}
-    if of != "p -> 0" and abs((z - y) / 2 - (y - x)) <= 1e-3 * abs(z - y):
-        return {"kind": "linear", "slope": float((z - y) / (2 * per))}
-    if of == "p -> 0" and abs((z - y) - (y - x)) <= 1e-3 * abs(z - y):
-        return {"kind": "logarithmic", "slope": float((z - y) / per)}
+    in_p = of == "p -> 0"
+    per = 15 * mpmath.log(10) if in_p else mpmath.mpf(nearest)
+    first, second = y - x, z - y
+    if abs(second) <= 1e-5 * (1 + abs(z)) and abs(second) <= 0.9 * abs(first) + 1e-30:
+        limit = z - second**2 / (second - first) if second not in (0, first) else z  # Aitken's
+        return {"kind": "bounded", "limit": 0.0 if abs(limit) <= 1e-9 else float(limit)}
+    if in_p and abs(second - first) <= 1e-3 * abs(second):
+        return {"kind": "logarithmic", "slope": float(second / per)}
+    if not in_p and abs(second - first) <= 1e-3 * abs(second):
+        return {"kind": "logarithmic", "slope": float(second / mpmath.log(2))}
+    if not in_p and abs(second / 2 - first) <= 1e-3 * abs(second):
+        return {"kind": "linear", "slope": float(second / (2 * per))}
     if x == 0 or y / x <= 0 or z / y <= 0:
         return {"kind": "unbounded"}
     first, second = mpmath.log(y / x), mpmath.log(z / y)
-    if of == "p -> 0":
+    if in_p and abs(first - second) <= 0.05 * abs(second):
         return {"kind": "power", "exponent": float(second / per)}
-    if abs(first - second) <= 0.05 * abs(second):
+    if not in_p and abs(first - second) <= 0.05 * abs(second):
         return {"kind": "power", "exponent": float(second / mpmath.log(2))}
-    return {"kind": "exponential", "rate": float(second / (2 * per))}
+    if not in_p and abs(second / 2 - first) <= 0.05 * abs(second):
+        return {"kind": "exponential", "rate": float(second / (2 * per))}
+    return {"kind": "unbounded"}
 
 
-def weights(curve: Curve) -> list[tuple[float, float]]:
-    """(p, weight) at some probabilities."""
+def values(curve: Curve, places: Iterable[float]) -> list[tuple[float, float]]:
+    """(x, value) at some places; none where an operation has no value."""
     found = []
-    for p in PLACES:
+    for x in places:
         try:
-            found.append((p, float(curve.value(p))))
+            found.append((x, float(curve.value(x))))
         except NotWrittenError:
             return []
     return found
@@ -188,18 +257,21 @@ def weights(curve: Curve) -> list[tuple[float, float]]:
 def radius(curve: Curve) -> float | None:
     """The radius of convergence of the loss along a step of length 1 of the target's logit, from a tie of all.
 
-    None where it isn't analytic there. By the decay of 128 coefficients (Cauchy and Hadamard), the largest of every
-    eight (a pair of complex singularities makes them swing); an estimate within 3 % of a simple multiple of π is that.
+    0 where it isn't analytic there, None where no series is known. By the decay of 128 coefficients (Cauchy and
+    Hadamard), the largest of every eight (a pair of complex singularities makes them swing); an estimate within 3 % of
+    a simple multiple of π is that.
     """
     import mpmath
 
     try:
-        found = curve.at(0, FAR)
+        found = curve.at(0, FAR, digits=LONG)
+    except KinkError:
+        return 0.0
     except NotWrittenError:
         return None
     whole = [0] * round(float(found.order)) + list(found.terms)
     with mpmath.workdps(30):
-        logs = [float(mpmath.log(abs(c))) if abs(c) > 1e-150 else -inf for c in whole]
+        logs = [float(mpmath.log(abs(c))) if abs(c) > mpmath.mpf(10) ** (20 - LONG) else -inf for c in whole]
     tops = [max((logs[k], k) for k in range(low, low + WINDOW)) for low in range(WINDOW, FAR - WINDOW, WINDOW)]
     if any(value == -inf for value, _ in tops):
         return inf

@@ -89,16 +89,28 @@ def asked(about: Subject, found: Found, b: Builder, node: int, kind: str, **more
 
 def never_negative(about: Subject, b: Builder, node: int, scale: int | None) -> Found:
     """By the signs of its parts, by intervals over the whole domain, else at points."""
-    if b.type(node).interval.low >= 0:
-        return Found("proved", "by the range of the expression")
-    if by_rules.nonnegative(b, node):
-        return Found("proved", "by the signs of its parts")
+    if _signed(b, node):
+        return Found("proved", _signed(b, node))
     shown = never_negative_everywhere(about, b, node)
     if shown is not None and shown.point is None:
         return Found("proved", shown.detail)
     first = [(shown.sizes or {}, dict(shown.point))] if shown is not None and shown.point is not None else []
     found = at_points.tried(about, b, node, at_points.negative, scale, first)
     return asked(about, found, b, node, "sign")
+
+
+def by_form(about: Subject, b: Builder, node: int) -> str:
+    """By what a node is never negative, where rules or intervals show it; nothing else is tried."""
+    if _signed(b, node):
+        return _signed(b, node)
+    shown = never_negative_everywhere(about, b, node)
+    return shown.detail if shown is not None and shown.point is None else ""
+
+
+def _signed(b: Builder, node: int) -> str:
+    if b.type(node).interval.low >= 0:
+        return "by the range of the expression"
+    return "by the signs of its parts" if by_rules.nonnegative(b, node) else ""
 
 
 def _limit(about: Subject, op: str, right: ast.Expr, when: Sequence[ast.Condition]) -> Found:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
+from math import isfinite
 from typing import Any
 
 from lossdsl.check.types import Type
@@ -60,6 +62,36 @@ def symmetric(about: Subject, name: str) -> Found:
     difference = b.node("sub", [total, b.reduce("sum", (copy,), again)])
     found = at_points.tried(about, b, difference, at_points.differs, total)
     return asked(about, found, b, total, "constant")
+
+
+def yes_or_no(about: Subject) -> list[str]:
+    """The targets that are a truth, or a number from 0 to 1, for each row."""
+    found = []
+    for leaf in about.graph.leaves:
+        if leaf.role != "input" or leaf.differentiable or not set(leaf.axes) <= set(about.graph.batch):
+            continue
+        unit = leaf.type.kind == "real" and (leaf.type.interval.low, leaf.type.interval.high) == (0, 1)
+        if leaf.type.kind == "bool" or unit:
+            found.append(leaf.name)
+    return found
+
+
+def symmetric_in_two(about: Subject, name: str) -> Found:
+    """The sum over both values of such a target depends on nothing else."""
+    b = about.builder()
+    inputs = [leaf for leaf in about.graph.leaves if leaf.differentiable and leaf.role == "input"]
+    real = at_points.leaf_of(about.graph, name).type.kind == "real"
+
+    def total(others: dict[str, Replacement]) -> int:
+        parts = []
+        for value in (0, 1) if real else (False, True):
+            parts.append(place(b, about.graph, {name: partial(Builder.const, value=value), **others})["rows"])
+        return b.node("add", parts)
+
+    both = total({})
+    difference = b.node("sub", [both, total({leaf.name: renamed(leaf) for leaf in inputs})])
+    found = at_points.tried(about, b, difference, at_points.differs, both)
+    return asked(about, found, b, both, "constant")
 
 
 def renamed(leaf: Leaf) -> Replacement:
@@ -240,7 +272,7 @@ def scores(about: Subject) -> Scores | None:
     kinds = {i.name: i.kind for i in about.checked.inputs}
     inputs = [leaf for leaf in graph.leaves if leaf.role == "input" and not leaf.name.startswith("@")]
     reals = [leaf for leaf in inputs if leaf.differentiable]
-    if len(reals) != 1:
+    if len(reals) != 1 or isfinite(reals[0].type.interval.low) or isfinite(reals[0].type.interval.high):
         return None
     (real,) = reals
     row = [a for a in real.axes if a not in graph.batch]

@@ -27,6 +27,7 @@ class ByOne:
 
     leaf: str
     graph: Graph
+    own: bool  # whether p is that of the softmax of the input itself
 
 
 def by_one(about: Subject) -> ByOne | None:
@@ -57,7 +58,7 @@ def by_one(about: Subject) -> ByOne | None:
     kept = place(final, told, {})
     weight = final.node("neg", [final.node("mul", [kept["aux.scale"], slope])])
     found = final.graph({"rows": kept["rows"], "aux.weight": weight})
-    return ByOne(moving[0].name, found)
+    return ByOne(moving[0].name, found, graph.nodes[source].op == "leaf")
 
 
 def _reads(graph: Graph, n: int, name: str) -> bool:
