@@ -14,7 +14,7 @@ import torch
 import triton
 
 from lossdsl.backends.triton import tuning
-from lossdsl.backends.triton.launch import Launch, shaped
+from lossdsl.backends.triton.launch import Launch, shaped, spills
 from lossdsl.backends.triton.shapes import Device, Shape, lighter, shape_of
 
 DEFAULT = Shape("rows", 1, 8192, 8)
@@ -171,6 +171,16 @@ def test_a_kernel_that_spills_is_launched_once() -> None:
     assert len(said) == 1  # at the heaviest use of threads, and once
     with shaped(warps=4):
         assert launched(2, lambda _: 8) == [("rows", 4, block)] * 2  # by hand: as it was asked for
+
+
+def test_arrays_of_its_own_are_no_spills() -> None:
+    """The digits of 2/π that a sine looks up for large arguments: 28 bytes, which the stack has as 32."""
+    sine = {"ptx": "\t.local .align 4 .b8 \t__local_depot0[28];\n"}
+    assert spills(SimpleNamespace(n_spills=8, asm=sine)) == 0
+    assert spills(SimpleNamespace(n_spills=12, asm=sine)) == 4
+    assert spills(SimpleNamespace(n_spills=4, asm={"ptx": "\t.reg .b32 \t%r<9>;\n"})) == 4
+    assert spills(SimpleNamespace(n_spills=4, asm={"amdgcn": ""})) == 4
+    assert spills(None) == 0
 
 
 @pytest.mark.parametrize("whole", [False, True])

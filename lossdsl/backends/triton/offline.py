@@ -24,7 +24,7 @@ from lossdsl.backends.triton.arguments import sizes, tile_axis
 from lossdsl.backends.triton.blocks import stops
 from lossdsl.backends.triton.emit import emit
 from lossdsl.backends.triton.host import like
-from lossdsl.backends.triton.launch import ALL
+from lossdsl.backends.triton.launch import ALL, stack_of
 from lossdsl.backends.triton.shapes import Device, Shape, available, lighter, power_of_2, shape_of
 from lossdsl.backends.triton.sharing import shared, tiles
 from lossdsl.backends.triton.spell import identifier
@@ -44,7 +44,8 @@ BYTES = {"fp32": 4, "fp64": 8, "bf16": 2, "fp16": 2}
 class Machine:
     """What one compiled kernel is made of.
 
-    registers, spilled, shared   a thread's registers; bytes of local memory that it spills to; bytes of shared memory
+    registers, spilled, shared   a thread's registers; bytes that it moves to and from registers spilled to local
+                                 memory, by the program's text; bytes of shared memory
     instructions                 of the program's text, with unrolled ones counted
     loads, stores                global accesses by their width in bits
     exps                         exponentials an entry of a row, from the text
@@ -243,12 +244,15 @@ def nvidia(kernel: str, shape: Shape, made: Any, entries: int) -> Machine:
     lines = [m[1] for m in re.finditer(r"^\s+/\*[0-9a-f]{4,}\*/\s+(.*?);", text, re.M)]
     plain = [re.sub(r"^@!?U?P\d+\s+", "", line) for line in lines]
     ops = [line.split()[0] for line in plain if line]
+    stack = numbers.get("STACK", 0) + numbers.get("LOCAL", 0)
     spills = sum(4 * _words(op) for op in ops if op.startswith(("STL", "LDL")))
+    if stack <= stack_of(made.asm["ptx"]):
+        spills = 0  # what moves is its own arrays' (a sine has one)
     return Machine(
         kernel,
         shape,
         numbers.get("REG", 0),
-        max(spills, numbers.get("LOCAL", 0)),
+        spills,
         int(made.metadata.shared),
         len([op for op in ops if op != "NOP"]),
         _widths(op for op in ops if op.startswith("LDG")),
