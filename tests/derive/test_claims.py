@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 from lossdsl.check.check import check
+from lossdsl.derive.claims import by_algebra
 from lossdsl.derive.claims.decide import decide
+from lossdsl.derive.claims.properties import scores
+from lossdsl.derive.claims.setting import place, subject
 from lossdsl.derive.claims.verdict import Verdict
+from lossdsl.derive.prove import settle
 from lossdsl.plugins import discover
 from lossdsl.source.text import Source
 from lossdsl.syntax.parse import parse
@@ -163,6 +170,37 @@ def test_a_counterexample_is_a_small_one() -> None:
     assert verdict.detail == "logits = [[0.0, 0.0]], target = [0]"
 
 
+@pytest.mark.parametrize(
+    ("within", "returned", "claim", "at"),
+    [
+        ("(0, inf)", "log(x)", "loss >= -5", "[0.001]"),
+        ("(0, inf)", "log(x)", "loss >= -100", "[1e-64]"),  # intervals refute it at 0, which is no value
+        ("(0, inf)", "x", "loss >= 0.5", "[0.1]"),
+        ("(0, inf)", "x", "loss <= 10", "[100.0]"),
+        ("(0, inf)", "1 / x", "loss <= 10", "[0.01]"),
+        ("(-inf, 0)", "x", "loss <= -1", "[-0.5]"),
+        ("(2, inf)", "x", "loss >= 2.5", "[2.1]"),
+        ("(0, 1)", "x", "loss >= 0.5", "[0.1]"),
+        ("[0, 1]", "x", "loss >= 0.5", "[0.0]"),  # an end that belongs to it is the plainest there is
+        ("(0, inf)", "sqrt(x)", "lipschitz(x) <= 3", "[0.01]"),
+    ],
+)
+def test_a_counterexample_is_a_value_of_its_domain(within: str, returned: str, claim: str, at: str) -> None:
+    (verdict,) = verdicts(f"loss l\ninput x[N] in {within}\nreturn {returned}\n", claim)
+    assert (verdict.status, verdict.detail) == ("refuted", f"x = {at}")
+
+
+def test_a_counterexample_has_few_classes() -> None:
+    text = HEAD + "param t = 1 in (0, inf)\nreturn cross_entropy(logits / t, target)\n"
+    (verdict,) = verdicts(text, "lipschitz(logits) <= 3")
+    assert (verdict.status, verdict.detail) == ("refuted", "logits = [[0.0, 0.0]], target = [0], t = 0.1")
+
+
+def test_what_no_entry_takes_part_in() -> None:
+    (verdict,) = verdicts("loss l\ninput x[N]\nreturn 0 * x + 1\n", "loss >= 2")
+    assert (verdict.status, verdict.detail) == ("refuted", "every point")
+
+
 def test_a_counterexample_that_points_miss() -> None:
     """Intervals find a violation in a corner, and it is tried exactly."""
     (verdict,) = verdicts(FOCAL, "lipschitz(logits) <= 3")
@@ -205,3 +243,41 @@ def test_a_loss_called_in_a_claim_is_worth_its_rows() -> None:
     text = "loss l\ninput x[N]\ninput t[N]: fixed in [0, 1]\nreturn softplus(x) - t * x\n"
     (verdict,) = verdicts(text, "loss == bce(x, t)")
     assert verdict.status in ("proved", "held")
+
+
+def question(text: str, kind: str, **more: object) -> Mapping[str, Any]:
+    """What sympy would be asked of a loss, without having held at points first."""
+    source = Source("l.loss", text)
+    lossdef = parse(source)
+    about = subject(lossdef, check(lossdef, source, REGISTRY), REGISTRY)
+    if kind == "proper":
+        told = scores(about)
+        assert told is not None
+        b, node = told.builder, told.losses(None)
+    else:
+        b = about.builder()
+        node = place(b, about.graph, {})["rows"]
+    found = by_algebra.request(about, b, node, kind, **more)
+    assert found is not None
+    return found
+
+
+def test_sympy_shows_nothing_that_is_false() -> None:
+    """Points refute a false claim before sympy sees it; here each kind of question is put to it at once."""
+    limit = {"param": "q", "to": "0", "sides": ["+"]}
+    difference = GCE.replace("return ", "return cross_entropy(logits, target) - ")
+    true = [
+        question(HEAD + "return brier(logits, target) - 1 + 2 * softmax(logits)[target] - sum[C](softmax(logits)^2)\n",
+                 "zero"),
+        question(HEAD + "return sum[C](softmax(logits)) + 0 * logits[target]\n", "constant"),
+        question(difference, "limit", **limit),
+        question(BRIER, "proper"),
+    ]  # fmt: skip
+    false = [
+        question(HEAD + "return brier(logits, target) - 1 + 2 * softmax(logits)[target]\n", "zero"),
+        question(BRIER, "constant"),
+        question(difference, "limit", **{**limit, "to": "1/2"}),
+        question(HEAD + "return softmax(logits)[target] - 0.01\n", "sign"),
+        question(HEAD + "return softmax(logits)[target]^2\n", "proper"),
+    ]
+    assert settle(true + false, 20) == [True] * len(true) + [False] * len(false)

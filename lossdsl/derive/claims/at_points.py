@@ -24,7 +24,7 @@ Leaves = dict[str, Any]
 POINTS = 24
 DIGITS = 40
 TOLERANCE = 1e-40
-FAR = 4.0  # what the last third of the points is scaled by
+FAR = (4.0, 16.0, 64.0, 256.0)  # what the last third of the points is scaled by, out and towards ends in turn
 SEED = 0
 ALONG = "@along "
 STEPS = 16  # a short step is this part of a random one
@@ -50,7 +50,8 @@ def draws(
         if k < POINTS // 3:
             leaves = {n: _rounded(v, leaf_of(graph, n)) for n, v in leaves.items()}
         elif k >= POINTS - POINTS // 3:  # far out, where a loss is flat or steep
-            leaves = {n: v * FAR if _wide(leaf_of(graph, n)) else v for n, v in leaves.items()}
+            scale, inwards = FAR[k // 2 % len(FAR)], k % 2 == 1
+            leaves = {n: _far(v, leaf_of(graph, n), scale, inwards) for n, v in leaves.items()}
         for leaf in graph.leaves:
             if leaf.name in sums:
                 shape = tuple(sizes[a] for a in leaf.axes)
@@ -58,11 +59,23 @@ def draws(
         yield sizes, leaves
 
 
-def _wide(leaf: Leaf) -> bool:
-    """Whether it may hold any real, or any beyond a bound that is not negative."""
-    within = leaf.type.interval
-    free = leaf.role == "input" and within.low == -np.inf
-    return leaf.type.kind == "real" and within.high == np.inf and (free or within.low >= 0)
+def _far(value: Any, leaf: Leaf, scale: float, inwards: bool) -> Any:
+    """Scaled up where it may hold any real, or any beyond a bound that is not negative; `inwards`, near that bound, or
+    near an end that is excluded."""
+    low, high = leaf.type.interval.low, leaf.type.interval.high
+    if leaf.type.kind != "real" or (high == np.inf and low < 0 and leaf.role != "input"):
+        return value
+    if high == np.inf:
+        return (
+            low + (value - low) / scale
+            if inwards and low >= 0
+            else value * scale
+            if low >= 0 or low == -np.inf
+            else value
+        )
+    if inwards and leaf.type.interval.low_open and low > -np.inf:
+        return low + (value - low) / scale
+    return high - (high - value) / scale if inwards and leaf.type.interval.high_open else value
 
 
 def leaf_of(graph: Graph, name: str) -> Leaf:
@@ -163,6 +176,22 @@ def shrunk(
     """The same counterexample with as many plain numbers as it allows: 0, 1, -1, whole ones, few digits."""
     until = time.monotonic() + SECONDS
     sizes, leaves = _one_row(graph, sizes, leaves, failing)
+    sizes, leaves = _fewer_classes(graph, sums, sizes, leaves, failing)
+    before = None
+    while before is not leaves:  # until no entry can be made plainer by itself
+        before = leaves
+        leaves = _plainer_leaves(graph, sums, sizes, leaves, failing, until)
+    return leaves
+
+
+def _plainer_leaves(
+    graph: Graph,
+    sums: Mapping[str, str],
+    sizes: Mapping[str, int],
+    leaves: Leaves,
+    failing: Callable[[Mapping[str, int], Leaves], bool | None],
+    until: float,
+) -> Leaves:
     for leaf in graph.leaves:
         array = np.asarray(leaves[leaf.name])
         if array.dtype.kind not in "fi" or leaf.name in sums or leaf.name == "@ignore_index":
@@ -200,11 +229,60 @@ def _one_row(
     return sizes, leaves
 
 
+def _fewer_classes(
+    graph: Graph,
+    sums: Mapping[str, str],
+    sizes: Mapping[str, int],
+    leaves: Leaves,
+    failing: Callable[[Mapping[str, int], Leaves], bool | None],
+) -> tuple[Mapping[str, int], Leaves]:
+    """The first classes alone, as few as fail; the first of a row of probabilities takes what the others leave."""
+    for axis in class_axes(graph):
+        for count in range(2, max((n for a, n in sizes.items() if base_axis(a) == axis), default=0)):
+            fewer = {a: count if base_axis(a) == axis else n for a, n in sizes.items()}
+            kept = {}
+            for leaf in graph.leaves:
+                array = np.asarray(leaves[leaf.name])
+                for d, a in enumerate(leaf.axes):
+                    if base_axis(a) == axis:
+                        array = np.take(array, range(count), d)
+                        if sums.get(leaf.name) == a:
+                            rest = np.take(array, range(1, count), d)
+                            array = np.concatenate([1 - rest.sum(d, keepdims=True), rest], d)
+                kept[leaf.name] = np.minimum(array, count - 1) if leaf.type.kind == f"index {axis}" else array
+            if failing(fewer, kept):
+                return fewer, kept
+    return sizes, leaves
+
+
+PLAIN = (
+    0.0,
+    1.0,
+    -1.0,
+    2.0,
+    -2.0,
+    0.5,
+    -0.5,
+    10.0,
+    -10.0,
+    0.1,
+    -0.1,
+    100.0,
+    -100.0,
+    0.01,
+    1e3,
+    -1e3,
+    1e-3,
+    1e6,
+    1e-4,
+    1e-6,
+)
+
+
 def _plainer(x: float) -> list[float]:
     """Numbers that are simpler than x, the simplest first."""
-    tried = [0.0, 1.0, -1.0, float(round(x)), round(2 * x) / 2, round(x, 1), round(x, 2)]
     kept: list[float] = []
-    for y in tried:
+    for y in (*PLAIN, float(round(x)), round(2 * x) / 2, round(x, 1), round(x, 2), float(f"{x:.1g}")):
         if y == x:
             break
         if y not in kept:
@@ -224,7 +302,7 @@ def shown(leaves: Leaves, names: list[str]) -> str:
             parts.append(f"{name} = {rows}")
         elif name[1:] in names:
             parts.append(f"with {rows} for the other {name[1:]}")
-    return ", ".join(parts)
+    return ", ".join(parts) or "every point"
 
 
 def _six(array: Any) -> Any:

@@ -92,9 +92,9 @@ def never_negative(about: Subject, b: Builder, node: int, scale: int | None) -> 
     if _signed(b, node):
         return Found("proved", _signed(b, node))
     shown = never_negative_everywhere(about, b, node)
-    if shown is not None and shown.point is None:
+    if shown is not None and not shown.points:
         return Found("proved", shown.detail)
-    first = [(shown.sizes or {}, dict(shown.point))] if shown is not None and shown.point is not None else []
+    first = shown.first if shown is not None else []
     found = at_points.tried(about, b, node, at_points.negative, scale, first)
     return asked(about, found, b, node, "sign")
 
@@ -104,7 +104,7 @@ def by_form(about: Subject, b: Builder, node: int) -> str:
     if _signed(b, node):
         return _signed(b, node)
     shown = never_negative_everywhere(about, b, node)
-    return shown.detail if shown is not None and shown.point is None else ""
+    return shown.detail if shown is not None and not shown.points else ""
 
 
 def _signed(b: Builder, node: int) -> str:

@@ -6,7 +6,7 @@ For any number of classes where the logits are read through one class's probabil
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,17 +22,22 @@ from lossdsl.ir.builder import Builder
 from lossdsl.ir.graph import Graph, Leaf
 from lossdsl.primitives.interval import Interval
 
-NUDGE = 2.0**-24  # of a finite domain: what a witness at its end is moved by
+STEPS = (1, 2, 4, 8, 16, 64)  # powers of ten by which a witness at an end that is no value keeps away from it
 P = "p"  # the probability through which alone the logits are read
 
 
 @dataclass(frozen=True, slots=True)
 class Everywhere:
-    """How it was shown; or, where `point` is given, leaves at which it seems to be false (to be tried exactly)."""
+    """How it was shown; or, where `points` are given, leaves at which it seems to be false (to be tried exactly)."""
 
     detail: str = ""
-    point: Mapping[str, Any] | None = None
-    sizes: Mapping[str, int] | None = None
+    points: tuple[Mapping[str, Any], ...] = ()
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def first(self) -> list[tuple[Mapping[str, int], dict[str, Any]]]:
+        """The points, each with the sizes."""
+        return [(self.sizes, dict(point)) for point in self.points]
 
 
 def prob_sums(about: Subject) -> dict[str, str]:
@@ -83,7 +88,8 @@ def never_negative_everywhere(
                 for n in _scalars(case):
                     outcome = never_negative(case.scalars, n, case.domain, most)
                     if outcome.status == "refuted":
-                        return Everywhere(point=_point(case, outcome.witness or {}), sizes=case.sizes)
+                        points = tuple(_point(case, outcome.witness or {}, k) for k in STEPS)
+                        return Everywhere(points=points, sizes=case.sizes)
                     if outcome.status != "proved":
                         return None
     except NotWrittenError:
@@ -103,11 +109,17 @@ def _scalars(case: Case) -> list[int]:
     return sorted(set(case.outputs["aux.node"].values()))
 
 
-def _point(case: Case, witness: Mapping[str, float]) -> dict[str, Any]:
-    """The leaves' values at a point of the domain; variables that don't matter are in the middle of theirs."""
+def _point(case: Case, witness: Mapping[str, float], away: int) -> dict[str, Any]:
+    """The leaves' values at a point of the domain; variables that don't matter are in the middle of theirs.
+
+    An end that is no value (excluded, infinite, or a probability of 0 or 1) is kept away from by 10^-away.
+    """
+    shares = {v for v in case.domain if v.startswith("p.")}
 
     def value(s: Scalars, n: int) -> float:
-        given = {v: Boxes(*2 * [np.asarray(_near(witness.get(v), i))]) for v, i in case.domain.items()}
+        given = {
+            v: Boxes(*2 * [np.asarray(_near(witness.get(v), i, away, v in shares))]) for v, i in case.domain.items()
+        }
         found = enclose(s, n, given, slopes=False).value
         return float((found.low + found.high) / 2) if np.isfinite(found.low + found.high) else float(found.low)
 
@@ -121,15 +133,18 @@ def _point(case: Case, witness: Mapping[str, float]) -> dict[str, Any]:
     return found
 
 
-def _near(x: float | None, within: Interval) -> float:
+def _near(x: float | None, within: Interval, away: int, open_: bool) -> float:
     """A value that the variable may take, near the witness's, which may be a limit."""
     low, high = within.low, within.high
     if x is None:
         return _middle(low, high)
-    if x in (low, high) and low < high and not np.isinf(low + high):
-        step = (high - low) * NUDGE
-        return low + step if x == low else high - step
-    return x
+    if x in within and not np.isinf(x) and not (open_ and x in (low, high)):
+        return x
+    step = 10.0**-away
+    if np.isinf(x):
+        return float(np.sign(x)) / step
+    step = min(step, (high - low) / 4)
+    return low + step if x == low else high - step
 
 
 def _middle(low: float, high: float) -> float:

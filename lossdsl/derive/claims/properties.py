@@ -131,7 +131,7 @@ def convex(about: Subject, name: str) -> Found:
         if curved is not None:
             b, node = curved
             shown = never_negative_everywhere(about, b, node)
-            if shown is not None and shown.point is None:
+            if shown is not None and not shown.points:
                 return Found("proved", f"the second derivative is never negative, {shown.detail}")
     return found
 
@@ -200,10 +200,10 @@ def lipschitz(about: Subject, name: str, right: ast.Expr, replaced: dict[str, Re
             return weighted
         squares = b.node("sub", [b.node("pow", [bound, b.const(2)]), total])
         shown = never_negative_everywhere(about, b, squares)
-        if shown is not None and shown.point is None:
+        if shown is not None and not shown.points:
             return Found("proved", shown.detail)
-        if shown is not None and shown.point is not None:
-            first = [(shown.sizes or {}, dict(shown.point))]
+        if shown is not None:
+            first = shown.first
     return at_points.tried(about, b, b.node("sub", [bound, length]), at_points.negative, bound, first)
 
 
@@ -220,7 +220,7 @@ def _weighted(about: Subject, name: str, right: ast.Expr, replaced: dict[str, Re
         "sub", [b.node("pow", [bound, b.const(2)]), b.node("mul", [b.const(2), b.node("pow", [product, b.const(2)])])]
     )
     shown = never_negative_everywhere(about, b, gap, [LOG])
-    if shown is None or shown.point is not None:
+    if shown is None or shown.points:
         return None
     return Found("proved", "by the form weight·(p - e) of the gradient, for any number of classes")
 
