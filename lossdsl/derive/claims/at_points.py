@@ -24,7 +24,7 @@ Leaves = dict[str, Any]
 POINTS = 24
 DIGITS = 40
 TOLERANCE = 1e-40
-FAR = (4.0, 16.0, 64.0, 256.0)  # what the last third of the points is scaled by, out and towards ends in turn
+FAR = (4.0, 32.0, 256.0, 8192.0)  # how far out the last third of the points is: scaled, or moved, by this
 SEED = 0
 ALONG = "@along "
 STEPS = 16  # a short step is this part of a random one
@@ -50,8 +50,9 @@ def draws(
         if k < POINTS // 3:
             leaves = {n: _rounded(v, leaf_of(graph, n)) for n, v in leaves.items()}
         elif k >= POINTS - POINTS // 3:  # far out, where a loss is flat or steep
-            scale, inwards = FAR[k // 2 % len(FAR)], k % 2 == 1
-            leaves = {n: _far(v, leaf_of(graph, n), scale, inwards) for n, v in leaves.items()}
+            scale = FAR[k // 2 % len(FAR)]
+            by = scale * (-1) ** (k // 2) if k % 2 else 0.0
+            leaves = {n: _far(v, leaf_of(graph, n), scale, by) for n, v in leaves.items()}
         for leaf in graph.leaves:
             if leaf.name in sums:
                 shape = tuple(sizes[a] for a in leaf.axes)
@@ -59,23 +60,20 @@ def draws(
         yield sizes, leaves
 
 
-def _far(value: Any, leaf: Leaf, scale: float, inwards: bool) -> Any:
-    """Scaled up where it may hold any real, or any beyond a bound that is not negative; `inwards`, near that bound, or
-    near an end that is excluded."""
-    low, high = leaf.type.interval.low, leaf.type.interval.high
-    if leaf.type.kind != "real" or (high == np.inf and low < 0 and leaf.role != "input"):
+def _far(value: Any, leaf: Leaf, scale: float, by: float) -> Any:
+    """Scaled up where it may hold any real, or any beyond a bound that is not negative. If `by` isn't 0, all moved by
+    that instead, so that they stay near each other; and near such a bound, or near an end that is excluded."""
+    within = leaf.type.interval
+    low, high = within.low, within.high
+    if leaf.type.kind != "real":
         return value
+    if low == -np.inf and high == np.inf:
+        return value if leaf.role != "input" else value + by if by else value * scale
     if high == np.inf:
-        return (
-            low + (value - low) / scale
-            if inwards and low >= 0
-            else value * scale
-            if low >= 0 or low == -np.inf
-            else value
-        )
-    if inwards and leaf.type.interval.low_open and low > -np.inf:
+        return value if low < 0 else low + (value - low) / scale if by else value * scale
+    if by and within.low_open and low > -np.inf:
         return low + (value - low) / scale
-    return high - (high - value) / scale if inwards and leaf.type.interval.high_open else value
+    return high - (high - value) / scale if by and within.high_open else value
 
 
 def leaf_of(graph: Graph, name: str) -> Leaf:
@@ -149,14 +147,14 @@ def tried(
         defined = [i for i in np.ndindex(found.shape) if found[i] == found[i]]
         return any(fails(found[i], abs(large[i])) for i in defined) if defined else None
 
-    until, count = time.monotonic() + SECONDS, 0
+    until, count = time.process_time() + SECONDS, 0
     for sizes, leaves in (*((s, {**_rest(graph, s), **x}) for s, x in first), *draws(graph, sums, classes)):
         failed = failing(sizes, leaves)
         if failed:
             small = shrunk(graph, sums, sizes, leaves, failing)
             return Found("refuted", shown(small, [leaf.name for leaf in graph.leaves]), count + 1)
         count += failed is not None
-        if time.monotonic() > until:
+        if time.process_time() > until:
             break
     return Found("held", points=count) if count else Found("undecided", "it is defined at none of the points tried")
 
@@ -174,7 +172,7 @@ def shrunk(
     failing: Callable[[Mapping[str, int], Leaves], bool | None],
 ) -> Leaves:
     """The same counterexample with as many plain numbers as it allows: 0, 1, -1, whole ones, few digits."""
-    until = time.monotonic() + SECONDS
+    until = time.process_time() + SECONDS
     sizes, leaves = _one_row(graph, sizes, leaves, failing)
     sizes, leaves = _fewer_classes(graph, sums, sizes, leaves, failing)
     before = None
@@ -198,7 +196,7 @@ def _plainer_leaves(
             continue
         for place in np.ndindex(array.shape):
             for plain in _plainer(float(array[place])):
-                if time.monotonic() > until:
+                if time.process_time() > until:
                     return leaves
                 if plain not in leaf.type.interval or (array.dtype.kind == "i" and plain != int(plain)):
                     continue
