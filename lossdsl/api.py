@@ -169,6 +169,7 @@ def compile(
     `precise` carries z - max z of softmaxes in two floats: gradients within 8 ulp, for some more arithmetic.
     Raises DiagnosticError for a wrong file and BackendError for a backend that can't be used.
     """
+    _check_flags(standalone=standalone, precise=precise)
     if isinstance(spec, Spec):
         spec = spec.checked
     if isinstance(spec, CheckedLoss):
@@ -199,6 +200,10 @@ def loss(
     else needs, on a backend that can. Raises TypeError for a param that the loss doesn't have, and ValueError for
     logits, or a loss that can't be inplace.
     """
+    _check_flags(precise=precise, debug=debug)
+    for name in _AT_CALLS:
+        if name in params:
+            raise TypeError(f"{name} is given at each call: loss_fn(…, {name}={params[name]!r})")
     modes = {name: value for name, value in params.items() if isinstance(value, str) and name not in _WORDS}
     numbers = {name: value for name, value in params.items() if name not in modes}
     if isinstance(target, Spec):
@@ -219,6 +224,11 @@ def loss(
     absent = {*([] if artifact.manifest["tiled"] else ["memory"]), *(["inplace"] if artifact.manifest["fresh"] else [])}
     if "inplace" in absent and given.pop("inplace", False):
         raise ValueError(f"{artifact.manifest['name']} can't be inplace: {artifact.manifest['fresh']}")
+    if "memory" in absent and "memory" in given:
+        raise TypeError(
+            f"{artifact.manifest['name']} takes no memory: that is for tiles, which a loss has that compares all with "
+            'all, or is built with head="linear"'
+        )
     words = [word for word in _WORDS if word not in absent]
     for name in given:
         if name not in settable and name not in words:
@@ -238,6 +248,13 @@ def _heads(head: str | Mapping[str, str] | None) -> dict[str, str]:
     return {"head": head} if isinstance(head, str) else {f"head.{name}": kind for name, kind in head.items()}
 
 
+def _check_flags(**flags: bool) -> None:
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} is True or False, not {value!r}")
+
+
+_AT_CALLS = ("check", "aux")
 _WORDS = ("reduction", "denominator", "empty", "class_dim", "memory", "inplace")
 
 

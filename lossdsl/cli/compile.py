@@ -61,10 +61,13 @@ def command(
     elif only_check:
         _compare(Path(out), text, file)
     else:
+        new = next((f for f in reversed(Path(out).parents) if not f.exists()), None)
         try:
             publish(Path(out), text)
         except OSError as error:
             fail(f"{out}: {error.strerror or error}")
+        if new is not None:
+            click.echo(f"made the folder {new}", err=True)
         click.echo(f"wrote {out}: class {built.artifact.manifest['class']}, backend {built.choice.spec.name}", err=True)
 
 

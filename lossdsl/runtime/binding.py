@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lossdsl.runtime.extents import extent
 from lossdsl.runtime.mismatch import devices, item, leads, mismatch, ranks, vector
+from lossdsl.runtime.reduction import check_class_dim
 from lossdsl.runtime.signature import InputSpec, Signature, base_axis
 
 
@@ -206,8 +207,7 @@ def _fold(
 ) -> tuple[list[Tensor | None], tuple[int, ...] | None]:
     """Extra dimensions join the batch axis: (N, C, d1, …) becomes (N·d1·…, C)."""
     specs = signature.inputs
-    if class_dim not in (1, -1):
-        raise ValueError(f"class_dim is 1 or -1, not {class_dim!r}")
+    check_class_dim(class_dim)
     batch = signature.fold
     if not batch:
         raise ranks(signature, tensors, "")

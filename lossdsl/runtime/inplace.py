@@ -182,7 +182,11 @@ def _pieces(
 def refuse_traces(compiled: Compiled) -> None:
     """ValueError under torch.compile, functorch or forward mode."""
     if traced():
-        raise _no(compiled, "inputs can't be overwritten under a transform")
+        raise _no(
+            compiled,
+            "inputs can't be overwritten inside torch.compile, torch.func or forward "
+            "mode: call it outside, or build it there without inplace",
+        )
 
 
 class Overwriting(Function):

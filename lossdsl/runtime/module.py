@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Any, ClassVar
 
 import torch
@@ -13,9 +14,15 @@ from lossdsl.runtime.autograd import traced
 from lossdsl.runtime.calling import call, param
 from lossdsl.runtime.kernels import Compiled
 from lossdsl.runtime.ready import Ready
-from lossdsl.runtime.reduction import Denominator, check_options, memory_bytes
+from lossdsl.runtime.reduction import (
+    Denominator,
+    check_class_dim,
+    check_options,
+    memory_bytes,
+)
 from lossdsl.runtime.signature import Bounds, ParamSpec
 
+OPTIONS = ("reduction", "denominator", "empty", "class_dim", "memory", "inplace")
 LEFT = ("_kept", "_readied")
 
 
@@ -65,6 +72,9 @@ class Loss(nn.Module):
     ) -> None:
         super().__init__()
         check_options(reduction, denominator, empty)
+        check_class_dim(class_dim)
+        if not isinstance(inplace, bool):
+            raise TypeError(f"inplace is True or False, not {inplace!r}")
         self.reduction, self.denominator = reduction, denominator
         self.empty, self.class_dim = empty, class_dim
         self.memory = memory_bytes(memory)
@@ -110,7 +120,23 @@ class Loss(nn.Module):
                 with torch.no_grad():
                     self._parameters[name].copy_(tensor)  # type: ignore[union-attr]
             return
+        if isinstance(value, (int, float, str)) and not hasattr(self, name):
+            self._check_name(name)
         super().__setattr__(name, value)
+
+    def _check_name(self, name: str) -> None:
+        """AttributeError for nearly the name of a param: nothing would read it."""
+        known = {*self._specs, *OPTIONS}
+        near = (
+            []
+            if name in known or name.startswith("_")
+            else get_close_matches(name, known, 1, 0.8)
+        )
+        if near:
+            raise AttributeError(
+                f"{self.compiled.signature.name} has no param {name!r}; "
+                f"did you mean {near[0]!r}?"
+            )
 
     def _learns(self) -> bool:
         """Whether a param may be another number at the next call, unassigned."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -32,6 +34,19 @@ def check_options(reduction: str, denominator: Denominator, empty: str) -> None:
                 "denominator requires a gradient, but none is derived for it: "
                 "pass denominator.detach()"
             )
+
+    elif isinstance(denominator, bool) or (
+        isinstance(denominator, (int, float)) and not 0 <= denominator < math.inf
+    ):
+        raise ValueError(
+            f"denominator is a number from 0 on, or a 0-d tensor, not {denominator!r}"
+        )
+
+
+def check_class_dim(class_dim: int) -> None:
+    """Raise ValueError for another place of the classes than before or after all."""
+    if isinstance(class_dim, bool) or class_dim not in (1, -1):
+        raise ValueError(f"class_dim is 1 or -1, not {class_dim!r}")
 
 
 def _shape(x: Tensor) -> tuple[int, ...]:
