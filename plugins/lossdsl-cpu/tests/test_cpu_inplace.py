@@ -126,7 +126,7 @@ REFUSED: dict[str, tuple[Callable[[Tensor, Tensor], object], str]] = {
     "none": (lambda x, y: ce(computed(x), y, reduction="none"), 'use reduction="mean" or "sum"'),
     "same": (lambda x, y: kd(z := computed(x), z.detach()), "student and teacher lie in the same memory"),
     "both": (lambda x, y: kd(computed(x), computed(x)), "student is read again"),
-    "trace": (lambda x, y: torch.func.grad(lambda z: ce(z, y))(x.detach()), "under a transform"),
+    "trace": (lambda x, y: torch.func.grad(lambda z: ce(z, y))(x.detach()), "inside torch.compile, torch.func"),
     "wrong": (lambda x, y: ce(computed(x), y + 9), "logits has 5 classes"),
 }
 
