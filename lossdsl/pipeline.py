@@ -32,7 +32,7 @@ from lossdsl.derive.errors import NotDifferentiableError
 from lossdsl.ir.graph import Graph, JointGraph
 from lossdsl.ir.limits import TooLargeError
 from lossdsl.ir.lower import lower
-from lossdsl.plan.kernel import Plan
+from lossdsl.plan.kernel import KernelProgram, Plan
 from lossdsl.plan.plan import REDUCED, plan, with_reduced
 from lossdsl.plan.tiles.cut import Cut, cut, cut_head
 from lossdsl.plan.tiles.programs import TileKernel, TileKernels, tile_kernels
@@ -302,6 +302,14 @@ def _ways(made: Middle, registry: Registry, precise: bool) -> list[tuple[Tiling,
         for word, way in named
         if isinstance(way, Tiling)
     ]
+
+
+def tile_programs(made: Middle, registry: Registry) -> dict[str, KernelProgram]:
+    """The sweeps over tiles of a loss that multiply its matrices themselves, by their names; none without matrices."""
+    if not isinstance(made.tiling, Tiling):
+        return {}
+    kernels = tile_kernels(made.checked.name, made.tiling, registry, made.precise).all
+    return {k.name: k.product for k in kernels if k.product is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,6 +214,16 @@ def test_inspect_prints_records() -> None:
 
 def test_inspect_says_what_it_cannot() -> None:
     assert "is no target" in CliRunner().invoke(group, ["inspect", "brier", "--target", "h100"]).output
-    said = CliRunner().invoke(group, ["inspect", "arcface", "--target", "sm_90"])
+    said = CliRunner().invoke(group, ["inspect", "mcr2", "--target", "sm_90"])
     assert said.exit_code == 2
-    assert "the Triton backend can't print this loss" in said.output
+    assert "the Triton backend can't print this loss: the island 'logdet'" in said.output
+
+
+def test_inspect_goes_over_to_the_kernels_that_multiply() -> None:
+    """A loss of a matrix product has no row-wise kernels. A cosine's table for large angles is no spill."""
+    found = CliRunner().invoke(group, ["inspect", "arcface", "--target", "sm_90", "--length", "16"])
+    assert found.exit_code == 0, found.output
+    kernels_of = [x.partition(":") for x in found.output.splitlines() if not x.startswith(" ")]
+    assert {name.split()[0] for name, *_ in kernels_of} >= {"tile_value_1_product", "tile_matrix_1_product"}
+    assert all(text.startswith(" tiles of ") for *_, text in kernels_of)
+    assert found.output.count(" 0 bytes spilled") == len(kernels_of)

@@ -105,4 +105,5 @@ def _compiled(
     made = triton.compile(source, target=target, options=options)
     label = f"{stage.name} tiles" + (f" {sweeps[0]}-{sweeps[1]}" if shared_rows else "")
     read = nvidia if target.backend == "cuda" else amd
-    return read(label, Shape("tiles", shape.rows, shape.block, shape.warps), made, 1)
+    entries = max(1, shape.rows * shape.block // (shape.warps * target.warp_size))
+    return read(label, Shape("tiles", shape.rows, shape.block, shape.warps), made, entries)
