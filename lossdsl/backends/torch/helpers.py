@@ -70,15 +70,15 @@ def _argmax(x: Tensor, dim: int) -> Tensor:
 
 
 def _inverse(x: Tensor) -> Tensor:
-    """The inverse of each matrix; NaN for one that has none."""
-    inverse, failed = torch.linalg.inv_ex(x)
-    return torch.where((failed != 0)[..., None, None], torch.nan, inverse)
+    """The inverse of each matrix, found in float64; NaN for one that has none."""
+    inverse, failed = torch.linalg.inv_ex(x.double())
+    return torch.where((failed != 0)[..., None, None], torch.nan, inverse).to(x.dtype)
 
 
 def _solve(x: Tensor, right: Tensor) -> Tensor:
-    """The solution of each system of equations; NaN for a matrix without an inverse."""
-    solution, failed = torch.linalg.solve_ex(x, right)
-    return torch.where((failed != 0)[..., None, None], torch.nan, solution)
+    """The solution of each system of equations, found in float64; NaN for a matrix without an inverse."""
+    solution, failed = torch.linalg.solve_ex(x.double(), right.double())
+    return torch.where((failed != 0)[..., None, None], torch.nan, solution).to(x.dtype)
 
 
 def _root(f: Callable[[Tensor], Tensor], low: Tensor, high: Tensor) -> Tensor:

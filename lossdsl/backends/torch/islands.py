@@ -30,7 +30,7 @@ def spelled(p: Printer, op: Op) -> Text:
         case "order":
             return _order(p, args, op)
         case "logdet":
-            return _matrix(p, args[0], op, "torch.linalg.slogdet({}).logabsdet", ())
+            return _matrix(p, args[0], op, "torch.linalg.slogdet({}).logabsdet.to(dtype)", ())
         case "inverse":
             p.call("_inverse")
             return _matrix(p, args[0], op, "_inverse({})", _pair(op))
@@ -38,9 +38,10 @@ def spelled(p: Printer, op: Op) -> Text:
             p.call("_inverse")
             return _matrix(p, args[0], op, "_inverse({}).mT", _pair(op))
         case "eigvals":
-            return _matrix(p, args[0], op, "torch.linalg.eigvalsh({})", (str(op.attrs[2]),))
+            return _matrix(p, args[0], op, "torch.linalg.eigvalsh({}).to(dtype)", (str(op.attrs[2]),))
         case "eigvecs":
-            return _matrix(p, args[0], op, "torch.linalg.eigh({}).eigenvectors", (str(op.attrs[0]), str(op.attrs[2])))
+            call = "torch.linalg.eigh({}).eigenvectors.to(dtype)"
+            return _matrix(p, args[0], op, call, (str(op.attrs[0]), str(op.attrs[2])))
         case "solve":
             return _solve(p, args, op)
     raise InternalError(f"the torch backend does not print {op.name} yet")
@@ -112,10 +113,12 @@ def _laid(p: Printer, x: Text, axes: tuple[str, ...]) -> Text:
 
 
 def _matrix(p: Printer, x: Text, op: Op, call: str, behind: tuple[str, ...]) -> Text:
-    """A function of the matrices in an operand; `behind` are the axes that it leaves behind the others."""
+    """A function of the matrices in an operand; `behind` are the axes that it leaves behind the others. In float64: what
+    is lost in single precision grows with a matrix's condition, which its entries don't show."""
     matrix = _pair(op)
     rest = tuple(a for a in x.axes if a not in matrix)
-    text = call.format(_laid(p, _real(x), (*rest, *matrix)).text)
+    laid = _laid(p, _real(x), (*rest, *matrix))
+    text = call.format(laid.text if "_inverse" in call else f"{laid.at(ATOM)}.double()")
     return permuted(p, Text(text), (*rest, *behind))
 
 
