@@ -189,10 +189,12 @@ def few(loss: Written, case: Case) -> Moved:
 
 
 def _beside(loss: Written, case: Case, step: Callable[[Array], Array], rng: np.random.Generator) -> dict[str, Array]:
-    """The leaves where each real input is moved by a step of its size, up or down by chance."""
+    """The leaves where each real input is moved by a step of its size, up or down by chance. So is the upstream of a
+    map, a tensor of its own; that of a loss is one number for all."""
     leaves = leaves_of(loss.plain, case)
     for leaf in loss.plain.leaves:
-        if leaf.role == "input" and leaf.type.kind == "real":
+        of_a_map = leaf.name == "@rows" and loss.checked.reduction is None
+        if of_a_map or (leaf.role == "input" and leaf.type.kind == "real"):
             x = np.asarray(leaves[leaf.name])
             known = np.where(np.isfinite(x), x, 0)
             moved = known + step(known).astype(np.float64) * rng.choice([-1.0, 1.0], np.shape(x))

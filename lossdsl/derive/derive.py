@@ -30,11 +30,22 @@ def derive(graph: Graph, registry: Registry, rewriting: bool = True) -> JointGra
     found = reverse(b, seeds, list(leaves.values()))
     grads = {name: found.get(node, b.const(0)) for name, node in leaves.items()}
     first = outputs | {f"grad.{name}": node for name, node in grads.items()}
+    missing = ""
     try:
-        second = _second(b, leaves, seeds, grads)
+        first |= _second(b, leaves, seeds, grads)
     except NotDifferentiableError as error:
-        return JointGraph(b.graph(first), str(error))
-    return JointGraph(b.graph(first | second))
+        missing = str(error)
+    made = b.graph(first)
+    return JointGraph(_attached(made, registry) if rewriting else made, missing)
+
+
+def _attached(graph: Graph, registry: Registry) -> Graph:
+    """The graph without `detach`, which has done its part: a detached softmax again sums to 1, and meets its like."""
+    if all(node.op != "detach" for node in graph.nodes):
+        return graph
+    b = Builder(registry, graph.name, graph.axes, graph.batch)
+    ids = b.replay(graph, attached=True)
+    return b.graph({name: ids[node] for name, node in graph.outputs})
 
 
 def _seed(b: Builder, seeds: dict[int, int], output: int, name: str, axes: tuple[str, ...]) -> None:

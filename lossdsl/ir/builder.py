@@ -221,8 +221,9 @@ class Builder:
             return self.pick(args[0], dict(zip(node.attrs[0], args[1:], strict=True)))  # type: ignore[arg-type]
         return self.node(node.op, args, node.attrs, node.origin)
 
-    def replay(self, graph: Graph, instead: Mapping[int, int] | None = None) -> list[int]:
-        """Adds all nodes of a finished Graph, those in `instead` as the nodes named there; returns where each lies."""
+    def replay(self, graph: Graph, instead: Mapping[int, int] | None = None, attached: bool = False) -> list[int]:
+        """Adds all nodes of a finished Graph, those in `instead` as the nodes named there; returns where each lies.
+        `attached`: a `detach` as its argument, of a graph that is derived no more."""
         for axis in graph.axes:
             self._note_axes([axis])
         ids: list[int] = []
@@ -231,6 +232,8 @@ class Builder:
             args = [ids[a] for a in node.args]
             if instead is not None and n in instead:
                 ids.append(instead[n])
+            elif attached and node.op == "detach":
+                ids.append(args[0])
             elif node.op == "leaf":
                 ids.append(self.leaf(leaves[str(node.attrs[0])], node.origin))
             elif node.op == "var":

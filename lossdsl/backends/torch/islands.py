@@ -113,8 +113,8 @@ def _laid(p: Printer, x: Text, axes: tuple[str, ...]) -> Text:
 
 
 def _matrix(p: Printer, x: Text, op: Op, call: str, behind: tuple[str, ...]) -> Text:
-    """A function of the matrices in an operand; `behind` are the axes that it leaves behind the others. In float64: what
-    is lost in single precision grows with a matrix's condition, which its entries don't show."""
+    """A function of the matrices in an operand; `behind` are the axes that it leaves behind the others. In float64:
+    what is lost in single precision grows with a matrix's condition, which its entries don't show."""
     matrix = _pair(op)
     rest = tuple(a for a in x.axes if a not in matrix)
     laid = _laid(p, _real(x), (*rest, *matrix))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lossdsl.ir.graph import Attr
 from lossdsl.ir.rewrite import Rule
-from lossdsl.ir.rules.match import inside, is_const, rational
+from lossdsl.ir.rules.match import factors, inside, is_const, rational
 
 if TYPE_CHECKING:
     from lossdsl.ir.builder import Builder
@@ -101,7 +101,30 @@ def _times(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | 
                 return b.node("mul", [b.const(c * inner), b[y].args[1]])
     if rational(b, args[1]) is not None and rational(b, args[0]) is None:
         return b.node("mul", args[::-1])
+    for x, y in (args, args[::-1]):
+        rest = _without(b, x, y)
+        if rest is not None:
+            return rest
     return _sign_out(b, "mul", *args)
+
+
+def _without(b: Builder, product: int, inverse: int) -> int | None:
+    """What is left of a product with y that is multiplied by 1 / y, for a finite y that is never 0."""
+    node = b[inverse]
+    if node.op != "div" or not is_const(b, node.args[0], 1):
+        return None
+    y = node.args[1]
+    interval = b.type(y).interval
+    if 0.0 in interval or not interval.finite:
+        return None
+    rest = factors(b, product)
+    if y not in rest:
+        return None
+    rest.remove(y)
+    result = rest[0] if rest else b.const(1)
+    for factor in rest[1:]:
+        result = b.node("mul", [factor, result])
+    return result
 
 
 def _plus(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
@@ -175,7 +198,12 @@ RULES = (
     *(_fold(op) for op in _FOLD),
     Rule("divide", ("div",), "a quotient of literals is a literal; signs go outwards", _divide),
     Rule("power", ("pow",), "x^1 = x, x^0 = 1 (also at 0), small integer powers of literals", _power),
-    Rule("times", ("mul",), "1 and 0 are neutral and absorbing (0 · ±inf = 0 in the language); literals lead", _times),
+    Rule(
+        "times",
+        ("mul",),
+        "1 and 0 are neutral and absorbing (0 · ±inf = 0 in the language); literals lead; y · 1/y = 1",
+        _times,
+    ),
     Rule("plus", ("add",), "0 is neutral; x + (-y) = x - y", _plus),
     Rule("minus", ("sub",), "0 is neutral; x - (-y) = x + y; finite x - x = 0", _minus),
     Rule("negate", ("neg",), "-(x - y) = y - x and -(-x) = x are exact", _negate),

@@ -6,6 +6,7 @@ e^logp is thus accurate however near p is to 1, since logp is.
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from lossdsl.ir.graph import Attr
@@ -119,6 +120,8 @@ def _exp(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | No
     node = b[u]
     if is_const(b, u, 0):
         return b.const(1)
+    if b.value(u) == -inf:
+        return b.const(0)
     match node.op:
         case "log" if nonnegative(b, node.args[0]):
             return node.args[0]
@@ -172,7 +175,11 @@ def _minus(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | 
     for found in (_softplus_of_choice(b, x, y), _minus_choice(b, x, y)):
         if found is not None:
             return found
-    return _difference_of_exp(b, x, y)
+    for rule in (_difference_of_exp, _crossed, _shared_one_less, _less_choice):
+        result = rule(b, x, y)
+        if result is not None:
+            return result
+    return _corrected(b, y, x)
 
 
 def _softplus_of_choice(b: Builder, x: int, y: int) -> int | None:
@@ -195,14 +202,88 @@ def _difference_of_exp(b: Builder, x: int, y: int) -> int | None:
     p, q = (next((f for f in found if b[f].op == "exp"), None) for found in (over, under))
     if p is None or q is None:
         return None
-    over.remove(p)
-    under.remove(q)
-    if sorted(over) != sorted(under):
+    return _with_rest(b, b.node("expsub", [b[p].args[0], b[q].args[0]]), (over, [p]), (under, [q]))
+
+
+def _with_rest(b: Builder, e: int, *sides: tuple[list[int], list[int]]) -> int | None:
+    """c·e, if c is what is left of every side (its factors, those that e stands for); None if they differ."""
+    left = []
+    for found, gone in sides:
+        rest = list(found)
+        for factor in gone:
+            if factor not in rest:
+                return None
+            rest.remove(factor)
+        left.append(sorted(rest))
+    if any(rest != left[0] for rest in left):
         return None
-    result = b.node("expsub", [b[p].args[0], b[q].args[0]])
-    for factor in over:
+    for factor in left[0]:
+        e = b.node("mul", [factor, e])
+    return e
+
+
+def _crossed(b: Builder, x: int, y: int) -> int | None:
+    """c·e^q·(e^p - 1) - c·e^p·(e^q - 1) as c·(e^p - e^q): of a softmax's adjoint where the cotangent is a softmax too.
+
+    c·(e^p - 1) - c·e^p is -c; where e^q - 1 is so only under a condition (something is there), the two choices.
+    """
+    over, under = factors(b, x), factors(b, y)
+    p = next((f for f in over if b[f].op == "expm1"), None)
+    q = next((f for f in under if b[f].op == "expm1"), None)
+    if p is None or p == q:
+        return None
+    u = b[p].args[0]
+    if q is not None:
+        v = b[q].args[0]
+        powers = b.node("exp", [v]), b.node("exp", [u])
+        return _with_rest(b, b.node("expsub", [u, v]), (over, [p, powers[0]]), (under, [q, powers[1]]))
+    whole = _with_rest(b, b.const(-1), (over, [p]), (under, [b.node("exp", [u])]))
+    if whole is not None:
+        return whole
+    choice = next((f for f in under if b[f].op == "select" and b[b[f].args[1]].op == "expm1"), None)
+    if choice is None:
+        return None
+    condition, yes, no = b[choice].args
+    under.remove(choice)
+    met = _crossed(b, x, _product(b, [yes, *under]))
+    if met is None:
+        return None
+    return b.node("select", [condition, met, b.node("sub", [x, _product(b, [no, *under])])])
+
+
+def _product(b: Builder, found: list[int]) -> int:
+    result = found[0]
+    for factor in found[1:]:
         result = b.node("mul", [factor, result])
     return result
+
+
+def _shared_one_less(b: Builder, x: int, y: int) -> int | None:
+    """c·e^u - c as c·expm1(u), and the other way round."""
+    for whole, part, negative in ((x, y, False), (y, x, True)):
+        over, under = factors(b, whole), factors(b, part)
+        p = next((f for f in over if b[f].op == "exp"), None)
+        if p is None or len(over) != len(under) + 1:
+            continue
+        found = _with_rest(b, b.node("expm1", b[p].args), (over, [p]), (under, []))
+        if found is not None:
+            return b.node("neg", [found]) if negative else found
+    return None
+
+
+def _less_choice(b: Builder, x: int, y: int) -> int | None:
+    """c·e^u - c·(1 if something is there else 0) as c·(expm1(u) or e^u)."""
+    over, under = factors(b, x), factors(b, y)
+    p = next((f for f in over if b[f].op == "exp"), None)
+    k = next((f for f in under if _indicates(b, f)), None)
+    if p is None or k is None:
+        return None
+    both = b.node("select", [b[k].args[0], b.node("expm1", b[p].args), p])
+    return _with_rest(b, both, (over, [p]), (under, [k]))
+
+
+def _indicates(b: Builder, n: int) -> bool:
+    return b[n].op == "select" and is_const(b, b[n].args[1], 1) and is_const(b, b[n].args[2], 0)
 
 
 def _one_less(b: Builder, e: int, negative: bool) -> int | None:
@@ -249,7 +330,38 @@ def _plus(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | N
         u = inside(b, y, "expm1")
         if is_const(b, x, 1) and u is not None:
             return b.node("exp", [u])
+        found = _less_at_one_place(b, x, y)
+        if found is not None:
+            return found
     return None
+
+
+def _less_at_one_place(b: Builder, x: int, y: int) -> int | None:
+    """`_corrected` of a sum whose first part is a negative; what both are guarded by is put around the whole."""
+    choice, whole = b[x], b[y]
+    if choice.op != "select" or not is_const(b, choice.args[2], 0):
+        return None
+    condition, less, nothing = choice.args
+    if whole.op == b[less].op == "select" and whole.args[:2] == b[less].args[:2] and is_const(b, whole.args[1], 0):
+        guard, _, inner = whole.args
+        found = _less_at_one_place(b, b.node("select", [condition, b[less].args[2], nothing]), inner)
+        return None if found is None else b.node("select", [guard, nothing, found])
+    if b[less].op not in ("neg", "const"):
+        return None
+    return _corrected(b, b.node("select", [condition, b.node("neg", [less]), nothing]), y)
+
+
+def _corrected(b: Builder, choice: int, y: int) -> int | None:
+    """c·e^u - (c at one place, else 0) as c·(expm1(u) there, else e^u): a gradient p - e_y written as a difference."""
+    node = b[choice]
+    if node.op != "select" or not is_const(b, node.args[2], 0) or is_const(b, node.args[1], 0):
+        return None
+    c, found = node.args[1], factors(b, y)
+    p = next((f for f in found if b[f].op == "exp"), None)
+    if p is None:
+        return None
+    there = b.node("select", [node.args[0], b.node("expm1", b[p].args), p])
+    return _with_rest(b, there, (found, [p]), ([] if is_const(b, c, 1) else factors(b, c), []))
 
 
 def _balance(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
@@ -284,7 +396,26 @@ def _power(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | 
 
 def _divide(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
     p, q = inside(b, args[0], "exp"), inside(b, args[1], "exp")
-    return None if p is None or q is None else b.node("exp", [b.node("sub", [p, q])])
+    return _of_the_others(b, *args) if p is None or q is None else b.node("exp", [b.node("sub", [p, q])])
+
+
+def _of_the_others(b: Builder, x: int, y: int) -> int | None:
+    """c·p / (c·(p_y - 1)) as the negative of the softmax of all entries but y: its parts sum to 1 to the last digit."""
+    over, under = factors(b, x), factors(b, y)
+    p = next((f for f in over if b[f].op == "exp"), None)
+    q = next((f for f in under if b[f].op == "expm1"), None)
+    if p is None or q is None:
+        return None
+    u, picked = b[p].args[0], b[b[q].args[0]]
+    if b[u].op != "logp" or len(b[u].args) != 1 or picked.op != "pick" or picked.args[0] != u:
+        return None
+    axes = b[u].attrs[0]
+    if not isinstance(axes, tuple) or len(axes) != 1 or picked.attrs[0] != axes:
+        return None
+    others = b.node("not", [b.node("eq", [b.index(axes[0]), picked.args[1]])])
+    of_them = b.node("exp", [b.node("logp", [b[u].args[0], others], (axes,))])
+    rest = _with_rest(b, b.const(1), (over, [p]), (under, [q]))
+    return None if rest is None else b.node("neg", [of_them])
 
 
 def _sqrt(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
@@ -302,10 +433,15 @@ RULES = (
     Rule("exp", ("exp",), "exp of a logarithm is its argument", _exp),
     Rule("expm1", ("expm1",), "expm1(-softplus(x)) = -sigmoid(x)", _expm1),
     Rule("log1p", ("log1p",), "log1p(e^u) = softplus(u); log1p(-e^u) = log(1 - e^u)", _log1p),
-    Rule("difference", ("sub",), "1 - e^u = -expm1(u); softplus(x) - x = softplus(-x); e^a - e^b; 1 - Σ p", _minus),
-    Rule("sum", ("add",), "1 + expm1(u) = e^u", _plus),
+    Rule(
+        "difference",
+        ("sub",),
+        "1 - e^u = -expm1(u); softplus(x) - x = softplus(-x); e^a - e^b; c·e^u - c; 1 - Σ p",
+        _minus,
+    ),
+    Rule("sum", ("add",), "1 + expm1(u) = e^u; e^u less 1 at one place is expm1(u) there", _plus),
     Rule("balance", ("add",), "a mixture's parts balance about it", _balance),
     Rule("power of exp", ("pow",), "(e^u)^a = e^(a·u): no underflow before the power", _power),
-    Rule("ratio of exp", ("div",), "e^a / e^b = e^(a - b)", _divide),
+    Rule("ratio of exp", ("div",), "e^a / e^b = e^(a - b); p / (1 - p_y) is the softmax of the others", _divide),
     Rule("root of exp", ("sqrt",), "sqrt(e^u) = e^(u/2)", _sqrt),
 )

@@ -74,6 +74,10 @@ def _probabilities(b: Builder, e: int, axes: tuple[str, ...], mask: int | None) 
         size = b.reduce("count", axes, b.const(True))
         return b.node("sub", [b.const(1), size])
     u = inside(b, e, "exp")
+    there = None if u is None else _there(b, u, axes, mask)
+    if there is not None:
+        some = b.node("lt", [b.const(0), b.reduce("count", axes, b.const(True), there)])
+        return b.node("select", [some, b.const(1), b.const(0)])
     if u is None or not _is_logp(b, u, axes):
         return None
     if mask is None:
@@ -82,6 +86,16 @@ def _probabilities(b: Builder, e: int, axes: tuple[str, ...], mask: int | None) 
     if y is None:
         return None
     return b.node("neg", [b.node("expm1", [b.pick(u, {axes[0]: y})])])
+
+
+def _there(b: Builder, u: int, axes: tuple[str, ...], mask: int | None) -> int | None:
+    """The mask m of a softmax under m, where the sum of e^u takes in just what is there: it is 1, or 0 of nothing."""
+    if mask is not None:
+        return mask if _is_logp(b, u, axes, mask) else None
+    node = b[u]
+    if node.op != "select" or b.value(node.args[2]) != -inf:
+        return None
+    return node.args[0] if _is_logp(b, node.args[1], axes, node.args[0]) else None
 
 
 def _is_logp(b: Builder, n: int, axes: tuple[str, ...], mask: int | None = None) -> bool:

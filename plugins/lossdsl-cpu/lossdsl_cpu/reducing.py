@@ -39,8 +39,8 @@ def first(s: Reduce | Scatter) -> Value:
     return s.value if isinstance(s, Scatter) else s.values[0]
 
 
-def update(nest: Nest, s: Reduce | Scatter, state: str, free: tuple[str, ...]) -> None:
-    """Add the entry of the indices around to a state."""
+def update(nest: Nest, s: Reduce | Scatter, state: str, free: tuple[str, ...], method: str = "add") -> None:
+    """Add the entry of the indices around to a state, or call another method of it."""
     if isinstance(s, Scatter):
         place = flat(free, {s.axis: nest.term(s.index).text})
         value = nest.term(s.arg)
@@ -57,7 +57,7 @@ def update(nest: Nest, s: Reduce | Scatter, state: str, free: tuple[str, ...]) -
         t = nest.term(s.args[0])
         text = real(t) if dtype == "real" else f"(long){t.text}"
     guard = "" if s.where is None else f"if ({nest.term(s.where, 'bool').text}) "
-    nest.say(f"{guard}{place}.add({text});")
+    nest.say(f"{guard}{place}.{method}({text});")
 
 
 def reduction(nest: Nest, s: Reduce | Scatter) -> None:
@@ -78,6 +78,8 @@ def reduction(nest: Nest, s: Reduce | Scatter) -> None:
     declare(nest, s, free, "")
     state = nest.states[key][0]
     inner = [a for a in free if not (isinstance(s, Scatter) and a == s.axis)]
+    if isinstance(s, Reduce) and s.reduction == "logsumexp":  # relative to the maximum as each e^(z - m) is: rows of
+        with_loops(nest, [*inner, *closed], lambda: update(nest, s, state, free, "see"))  # p - q then sum to 0
     with_loops(nest, [*inner, *closed], lambda: update(nest, s, state, free))
     conclude(nest, s)
 

@@ -91,9 +91,14 @@ template <class R> struct Argmax {
 template <class R> struct Lse {
   R m = -lim<R>::inf;
   double rest = -1;
+  bool awaited = false;  // whether the maximum is known, and has not been added
   void add(R x) {
     if (x > m) merge(Lse{x, 0});
+    else if (awaited && x == m) awaited = false;
     else if (!(x == -lim<R>::inf)) rest += (double)exp(x - m);
+  }
+  void see(R x) {  // of all that is added then: each term is relative to the maximum, as it is elsewhere
+    if (x > m) *this = Lse{x, 0, true};
   }
   void merge(const Lse &o) {
     if (o.m > m) {
