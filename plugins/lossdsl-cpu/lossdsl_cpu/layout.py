@@ -49,7 +49,7 @@ CHOOSING = {"pow", "logaddexp", "log1mexp", "expsub", "divergence", "expm1mx", "
 def print_rows(nest: Nest, rows: Rows) -> None:
     """Print a loop over rows as one parallel region."""
     tile = Tile(nest, rows, "L" if rows.sweeps else "n")
-    lane_count = 16 if rows.sweeps else 256
+    lane_count = 32 if rows.sweeps else 256
     inner, outers = rows.axes[-1], rows.axes[:-1]
     find_views(tile)
     axes = sorted({s.axis for s in rows.sweeps}, key=nest.program.axes.index)
@@ -232,13 +232,20 @@ def load(tile: Tile, s: Load) -> None:
     """Values of the rows from memory; beyond the tile's last row, that row's; nothing is read where the guard is false,
     since an index may be wild there."""
     b = tile.nest.buffer(s.buffer)
-    row = "l" if tile.lim == "n" else "(l < n ? l : n - 1)"
-    text = loaded(s, b, element(tile, b, s.index, row))
     wild = any(i not in tile.nest.program.axes for i in s.index)
+    row = "l" if tile.lim == "n" or wild else "(l < n ? l : n - 1)"
+    text = loaded(s, b, element(tile, b, s.index, row))
     guard = guard_text(tile)
     if wild and guard:
         text = f"{guard} ? {text} : {constant(0, s.value.dtype).text if s.value.dtype != 'bool' else 'false'}"
     name = array(tile, s.value.name, s.value.dtype)
+    inner = tile.rows.axes[-1]
+    step = [axis for axis, i in zip(b.axes, s.index, strict=True) if i == inner]
+    if row != "l" and len(step) == 1:  # a full tile of a packed tensor, in vectors
+        packed = loaded(s, b, element(tile, b, s.index, "l", packed=True))
+        tile.say(f"if (n == L && k.{identifier(b.name)}_{identifier(step[0])} == 1)")
+        tile.say(f"  for (long l = 0; l < L; ++l) {name}[l] = {packed};")
+        tile.say("else")
     tile.say(f"for (long l = 0; l < {'n' if wild else tile.lim}; ++l) {name}[l] = {text};")
     if wild and tile.lim == "L":
         tile.say(f"for (long l = n; l < L; ++l) {name}[l] = {name}[0];")

@@ -56,15 +56,19 @@ static INLINE double exp_tail(double r) {
   return fma(r * r, q, r);
 }
 
+// x, or where exp(x) is 0 anyway a number that is finite
+static INLINE float not_far(float x) { return x < -105.f ? -105.f : x; }
+static INLINE double not_far(double x) { return x < -746. ? -746. : x; }
+
 // exp(x) for x <= 0 (and up to 40): one scale instead of two; still right where the result is denormal.
 static INLINE float exp_neg(float x) {
-  x = x < -105.f ? -105.f : x;
+  x = not_far(x);
   float t = fma(x, 1.44269504f, round_magic_f), k = t - round_magic_f;
   float r = fma(k, -1.42860677e-6f, fma(k, -0.693145751953125f, x));
   return (1.f + exp_tail(r)) * pow2_of(t, 127 + 64) * 0x1p-64f;
 }
 static INLINE double exp_neg(double x) {
-  x = x < -746. ? -746. : x;
+  x = not_far(x);
   double t = fma(x, 1.4426950408889634, round_magic_d), k = t - round_magic_d;
   double r = fma(k, -1.6465949582897082e-12, fma(k, -0x1.62e42fefa0000p-1, x));
   return (1. + exp_tail(r)) * pow2_of(t, 1023 + 512) * 0x1p-512;

@@ -79,7 +79,9 @@ def add(run: Run, r: Reduce) -> None:
             function = "exp" if r.where is not None else "exp_neg"
             run.say(f"const R {a}_gap = {x} - {b}, {e} = {function}({a}_gap);")
             if r.values[0].name in run.sweep.tilts:
-                run.say(f"{run.acc(a + '_g')} += {inside}({e} != 0) ? {e} * {a}_gap : R(0);")
+                choice = f"{e} * not_far({a}_gap)"  # never 0·inf
+                choice = f"{inside.removesuffix(' & ')} ? {choice} : R(0)" if inside else choice
+                run.say(f"{run.acc(a + '_g')} += {choice};")
             if r.values[0].name in run.sweep.exps:
                 run.say(f"{run.kept(a + '_exps')} = {e};")
             run.say(f"const bool {a}_at = {inside}({x} == {b});")

@@ -210,13 +210,14 @@ template <class T> struct View {
   const T *p;
   long ld;
   View(const T *from, long sr, long sc, long n, long m, bool lanes, T *copy) {
-    constexpr long L = 16;
+    constexpr long L = 32;
     if (lanes) {
       p = copy, ld = L;
       if (sr == 1 && n == L) {
         p = from, ld = sc;
       } else {
-        if (sc == 1) transpose(from, sr, copy, L, n, m);
+        if (sc == 1 && n == L) transpose(from, sr, copy, L, L, m);  // by a number that the compiler knows
+        else if (sc == 1) transpose(from, sr, copy, L, n, m);
         else
           for (long c = 0; c < m; ++c)
             for (long l = 0; l < n; ++l) copy[c * L + l] = from[l * sr + c * sc];
@@ -239,13 +240,14 @@ template <class T> struct OutView {
   bool lanes;
   OutView(T *to, long sr, long sc, long n, long m, bool lanes, T *copy)
       : to(to), sr(sr), sc(sc), n(n), m(m), lanes(lanes) {
-    constexpr long L = 16;
+    constexpr long L = 32;
     const bool here = lanes ? sr == 1 && n == L : sc == 1;
     p = here ? to : copy;
     ld = here ? (lanes ? sc : sr) : (lanes ? L : m);
   }
   void store() const {
     if (p == to) return;
+    if (lanes && sc == 1 && n == 32) return transpose((const T *)p, 32, to, sr, m, 32);
     if (lanes && sc == 1) return transpose((const T *)p, ld, to, sr, m, n);
     for (long l = 0; l < n; ++l)
       for (long c = 0; c < m; ++c) to[l * sr + c * sc] = lanes ? p[c * ld + l] : p[l * ld + c];

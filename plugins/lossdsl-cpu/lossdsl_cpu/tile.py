@@ -115,8 +115,8 @@ def spread(tile: Tile, name: str) -> Term:
     return Term(f"{plain}[l]", t.dtype)
 
 
-def element(tile: Tile, b: Buffer, index: Sequence[str], row: str) -> str:
-    """A pointer to an element of a buffer by row values and axes."""
+def element(tile: Tile, b: Buffer, index: Sequence[str], row: str, packed: bool = False) -> str:
+    """A pointer to an element of a buffer by row values and axes; `packed`: where rows lie side by side."""
     plain = identifier(b.name)
     text = f"k.{plain}"
     for axis, i in zip(b.axes, index, strict=True):
@@ -126,7 +126,8 @@ def element(tile: Tile, b: Buffer, index: Sequence[str], row: str) -> str:
             here = at(i)
         else:
             here = tile.nest.term(i).text
-        text += f" + {here} * k.{plain}_{identifier(axis)}"
+        step = "" if packed and i == tile.rows.axes[-1] else f" * k.{plain}_{identifier(axis)}"
+        text += f" + {here}{step}"
     return text
 
 
