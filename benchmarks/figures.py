@@ -1,7 +1,7 @@
 """The figures that the C++ backend is measured by: each with its bar, value and gradient, as ratios within one run.
 
-    python benchmarks/figures.py [PART[=LOSS,…] …]     parts: wide, narrow, small, eager, every, compiled, half, images,
-                                                       composite
+    python benchmarks/figures.py [PART[=LOSS,…] …]     parts: wide, narrow, small, eager, every, summary, half,
+                                                       images, composite
     THP_MEM_ALLOC_ENABLE=1 python benchmarks/figures.py wide      with torch's own memory in huge pages
 
 Gradients are checked against float64 before anything is timed. `e` is `torch.exp(x, out=y)` on the same shape, `t` the
@@ -28,6 +28,8 @@ from lossdsl.source.text import Source
 
 TEXTS = discovered()
 KEPT = Path(__file__).with_name("out") / "every.jsonl"
+BATCH = 12
+BARS = {"eager": (2.5, 5.0), "compile": (1.5, 2.0)}  # times slower than ours: each, and the geometric mean
 FIRST = """loss first_term
 input logits[N, C]
 input teacher[N, C]: fixed
@@ -58,15 +60,15 @@ def main() -> None:
         "small": small,
         "eager": eager,
         "every": every,
-        "compiled": compiled,
+        "summary": summary,
         "half": half,
         "images": images,
         "composite": composite,
     }
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
-    for part in sys.argv[1:] or parts:
+    for part in sys.argv[1:] or [p for p in parts if p != "summary"]:
         name, _, chosen = part.partition("=")
-        parts[name](chosen.split(",") if chosen else EVERY if name in ("every", "compiled") else LOSSES)
+        parts[name](chosen.split(",") if chosen else EVERY if name in ("every", "summary") else LOSSES)
 
 
 def say(what: str, measured: float, bar: float, more: str = "") -> None:
@@ -155,36 +157,66 @@ def eager(names: Sequence[str]) -> None:
 
 
 def every(names: Sequence[str]) -> None:
-    """All losses that are a number a row of classes: against clones, and torch's operations composed, eager."""
-    _against(names, "eager", 1 / 2.5, 1 / 5)
+    """All losses that are a number a row of classes, against a clone, what one writes by hand in torch, and that
+    compiled. First a batch is built, compiled (10 to 40 s a loss the first time) and checked, then it is timed."""
+    for start in range(0, len(names), BATCH):
+        for one in [prepared(name) for name in names[start : start + BATCH]]:
+            keep(one)
+    summary(names)
 
 
-def compiled(names: Sequence[str]) -> None:
-    """The same against `torch.compile`: it compiles for 10 to 40 s a loss."""
-    _against(names, "compile", 1 / 1.5, 1 / 2)
+def prepared(name: str, baselines: Sequence[str] = ("clone", "eager", "compile")) -> bench.Prepared:
+    """A loss of the list at 1024x32000, checked: a baseline that is beyond the bound is timed all the same."""
+    axes = lossdsl.load(f"std/{name}").checked.axes
+    return bench.prepare(
+        TEXTS[f"std/{name}"],
+        REGISTRY,
+        {a.name: 1024 if a.batch else 32000 for a in axes},
+        backends=("cpu",),
+        baselines=baselines,
+        inaccurate=True,
+    )
 
 
-def _against(names: Sequence[str], other: str, bar: float, mean_bar: float) -> None:
-    """Ratios to another way, and the mean of all that ever ran here: they are kept in a file, since a run over every
-    loss takes half an hour."""
+def keep(one: bench.Prepared, rounds: int = 3) -> None:
+    """Time it, and add what was found to those before."""
+    report = one.timed(rounds, sets=1, warm_up=1)
     KEPT.parent.mkdir(parents=True, exist_ok=True)
-    for name in names:
-        try:
-            report = timed(name, 1024, 32000, 3, ("clone", other))
-        except bench.WrongGradientError as error:
-            print(f"{name}: {error}", flush=True)
-            continue
-        say(f"{name} 1024x32000 / clone", report.ratio("cpu", "clone"), 1.6, spread(report))
-        if other in report.timings:
-            say(f"{name} 1024x32000 / {other}", report.ratio("cpu", other), bar)
-            with KEPT.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"loss": name, "against": other, "ratio": report.ratio("cpu", other)}) + "\n")
-        else:
-            print(f"{name}: {other}: {report.failures.get(other)}", flush=True)
-    rows = [json.loads(line) for line in KEPT.read_text(encoding="utf-8").splitlines()]
-    last = {row["loss"]: row["ratio"] for row in rows if row["against"] == other}
-    mean = math.exp(sum(map(math.log, last.values())) / max(len(last), 1))
-    say(f"geometric mean of {len(last)} losses / {other}", mean, mean_bar)
+    with KEPT.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(report.as_json()) + "\n")
+    ratios = {b: report.ratio("cpu", b) for b in BARS if b in report.timings}
+    print(report.loss, *(f"{r:.2f} x {b}" for b, r in ratios.items()), report.failures or "", flush=True)
+
+
+def summary(names: Sequence[str]) -> None:
+    """The last figures of each loss in a table, with the means."""
+    lines = KEPT.read_text(encoding="utf-8").splitlines()
+    last = {row["loss"]: row for row in map(json.loads, lines)}
+    found = [last[name] for name in names if name in last]
+    head = (
+        "| loss | ours, ms | clone | eager, times slower | compiled, times slower | peak of ours and of eager, MiB | |"
+    )
+    table = [head, "|---|---|---|---|---|---|---|"]
+    for row in found:
+        t = row["timings"]
+        times = ["" if b not in t else mark(t[b]["median"] / t["cpu"]["median"], bar[0]) for b, bar in BARS.items()]
+        peaks = " and ".join("" if b not in t else f"{t[b]['peak'] / 2**20:.0f}" for b in ("cpu", "eager"))
+        why = "; ".join(f"{b}: {reason}" for b, reason in row["failures"].items())
+        ms = [f"{t[b]['median'] * 1e3:.1f}" for b in ("cpu", "clone")]
+        table.append(f"| {row['loss']} | {' | '.join([*ms, *times, peaks, why])} |")
+    for b, (bar, mean_bar) in BARS.items():
+        ratios = [t[b]["median"] / t["cpu"]["median"] for t in (row["timings"] for row in found) if b in t]
+        mean = math.exp(sum(map(math.log, ratios)) / max(len(ratios), 1))
+        under = sum(r < bar for r in ratios)
+        table.append(
+            f"\n{b}: {len(ratios)} of {len(names)} losses, geometric mean {mean:.2f} (bar {mean_bar}); "
+            f"{under} below {bar}, the least {min(ratios, default=0):.2f}"
+        )
+    print("\n".join(table))
+
+
+def mark(ratio: float, bar: float) -> str:
+    return f"{ratio:.1f}" if ratio >= bar else f"**{ratio:.2f}**"
 
 
 def half(_: Sequence[str]) -> None:

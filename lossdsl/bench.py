@@ -5,7 +5,8 @@ Only ratios within one run mean anything: between processes torch itself moves b
     clone    fresh memory for a copy of every tensor that gets a gradient: the floor of a fresh gradient
     copy     the same into memory that is there: the floor of a gradient in place
     exp      `torch.exp(x, out=y)` of one of them: the unit of transcendentals
-    eager    the value composed of torch operations, the gradient by autograd
+    eager    the loss as one writes it by hand in torch (`lossdsl.handwritten`), the gradient by autograd; where torch
+             has no words for it, the text of the torch backend's value
     compile  `torch.compile` of that
     plain    with a head: the same loss by the first backend, its logits in memory
     inplace  the first backend's with `inplace=True`: logits that are there, and are overwritten
@@ -19,13 +20,15 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from lossdsl.check.typed import CheckedLoss, Input
+from lossdsl.handwritten import NoWordError, handwritten
+from lossdsl.ir.lower import lower
 from lossdsl.pipeline import Built, build, split_heads
 from lossdsl.plan.cost import count
 from lossdsl.plan.kernel import Cost
@@ -103,64 +106,108 @@ def measure(
     registry: Registry,
     sizes: Mapping[str, int],
     *,
+    rounds: int = 30,
+    cold: bool = True,
+    **how: Any,
+) -> Report:
+    """Time value and gradient of a loss whose axes have these sizes, after checking them; `how` as `prepare` has it.
+
+    On a GPU a call finds the second-level cache `cold`, or as the call before has left it.
+    """
+    return prepare(source, registry, sizes, **how).timed(rounds, cold)
+
+
+def prepare(
+    source: Source,
+    registry: Registry,
+    sizes: Mapping[str, int],
+    *,
     backends: Sequence[str] = ("cpu", "torch"),
     baselines: Sequence[str] = ("clone", "copy", "exp", "eager"),
     others: Mapping[str, Callable[..., Tensor]] | None = None,
     dtype: torch.dtype = torch.float32,
     device: str = "cpu",
-    rounds: int = 30,
     heads: Mapping[str, str] | None = None,
     spread: float = 2.0,
     inplace: bool = False,
-    cold: bool = True,
-) -> Report:
-    """Time value and gradient of a loss whose axes have these sizes.
+    inaccurate: bool = False,
+) -> Prepared:
+    """Build what is to be timed, run each once and compare its value and gradient with float64.
 
     With `heads` (as `pipeline.middle` takes them) the logits are products, of this standard deviation; HeadError for a
     loss that can't have one.
     `inplace` times the first backend once more, with gradients over the logits; ValueError for one that can't.
-    `others` are more baselines: functions of the loss's inputs, in order, that give the mean loss. Raises BackendError
-    for a backend that can't be used and WrongGradientError for one that is wrong. On a GPU a call finds the
-    second-level cache `cold`, or as the call before has left it; ValueError if there is no GPU.
+    `others` are more baselines: functions of the loss's inputs, in order, that give the mean loss. A baseline that is
+    off is left out, or timed all the same where `inaccurate` ones are wanted. Raises BackendError for a backend that
+    can't be used and WrongGradientError for one that is wrong; ValueError for a GPU where there is none.
     """
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise ValueError(NO_GPU)
     built = {name: build(source, registry, name, device=device, modes=heads) for name in backends}
     whole = built.get("torch") or build(source, registry, "torch", device=device, modes=heads)
     checked = whole.checked
-    sets = [_scaled(draw(checked, sizes, dtype, device, seed), whole, spread) for seed in range(SETS)]
-    places = [i for i, x in enumerate(sets[0]) if x.requires_grad]
+
+    def drawn(seed: int) -> list[Tensor]:
+        return _scaled(draw(checked, sizes, dtype, device, seed), whole, spread)
+
+    first = drawn(0)
+    places = [i for i, x in enumerate(first) if x.requires_grad]
     if not places:
         raise InternalError(f"{checked.name} has no input with a gradient")
     runs: dict[str, Run] = {name: _module(b, places) for name, b in built.items()}
     if inplace:
         runs["inplace"] = _InPlace(built[backends[0]], places)
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
     if "eager" in baselines:
-        runs["eager"] = _composed(whole, places, compiled=False)
+        runs["eager"] = _by_hand(whole, registry, places, sizes, wide, compiled=False)
     if "compile" in baselines:
-        runs["compile"] = _composed(whole, places, compiled=True)
+        runs["compile"] = _by_hand(whole, registry, places, sizes, wide, compiled=True)
     if "plain" in baselines and whole.heads:
         runs["plain"] = _by_autograd(_plain(source, registry, next(iter(built)), device, whole, heads or {}), places)
     for name, function in (others or {}).items():
         runs[name] = _by_autograd(function, places)
     planned = _planned(built, whole, sizes)
-    failures = _checked(runs, whole, sets[0], places, dtype, required={*built, "inplace"})
-    floors = _floors(sets[0], places)
-    if whole.heads:
-        floors["matmuls"] = _products(whole)
-    runs |= {name: run for name, run in floors.items() if name in baselines}
-    return Report(
+    failures = _checked(runs, whole, first, places, dtype, {*built, "inplace"}, inaccurate)
+    report = Report(
         loss=checked.name,
         sizes=tuple(sizes.items()),
         dtype=str(dtype).removeprefix("torch."),
         threads=torch.get_num_threads(),
-        rounds=rounds,
-        timings=_timed(runs, sets, rounds, device, cold),
+        rounds=0,
+        timings={},
         failures=failures,
         exps=0.0 if planned is None else planned.exps,
-        copies=0.0 if planned is None or whole.heads else _copies(planned, sets[0], places),
-        cache="" if not device.startswith("cuda") else "cold" if cold else "hot",
+        copies=0.0 if planned is None or whole.heads else _copies(planned, first, places),
     )
+    return Prepared(report, runs, drawn, places, tuple(baselines), whole, device)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What is built and checked, to be timed: `draw` makes the inputs of a seed, which are not kept between."""
+
+    report: Report
+    runs: Mapping[str, Run]
+    draw: Callable[[int], list[Tensor]]
+    places: Sequence[int]
+    baselines: Sequence[str]
+    whole: Built
+    device: str
+
+    def timed(self, rounds: int = 30, cold: bool = True, sets: int = SETS, warm_up: int = WARM_UP) -> Report:
+        """The report with the timings of so many rounds."""
+        inputs = [self.draw(seed) for seed in range(sets)]
+        floors = _floors(inputs[0], self.places)
+        if self.whole.heads:
+            floors["matmuls"] = _products(self.whole)
+        runs = {**self.runs, **{name: run for name, run in floors.items() if name in self.baselines}}
+        return replace(
+            self.report,
+            rounds=rounds,
+            timings=_timed(runs, inputs, rounds, self.device, cold, warm_up),
+            threads=torch.get_num_threads(),
+            cache="" if not self.device.startswith("cuda") else "cold" if cold else "hot",
+        )
 
 
 def _planned(built: Mapping[str, Built], whole: Built, sizes: Mapping[str, int]) -> Cost | None:
@@ -236,6 +283,7 @@ def _module(built: Built, places: Sequence[int]) -> Run:
 def _by_autograd(function: Callable[..., Tensor], places: Sequence[int]) -> Run:
     def run(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
         value = function(*tensors)
+        value = value.mean() if value.dim() else value  # of a map
         return (value.detach(), *torch.autograd.grad(value, [tensors[i] for i in places]))
 
     return run
@@ -304,8 +352,33 @@ class _InPlace:
         return (value.detach(), *torch.autograd.grad(value, leaves))
 
 
+def _by_hand(
+    whole: Built,
+    registry: Registry,
+    places: Sequence[int],
+    sizes: Mapping[str, int],
+    dtype: torch.dtype,
+    compiled: bool,
+) -> Run:
+    """The value as torch's operations under autograd."""
+    params = {p.name: p.default for p in whole.checked.params if not p.modes}
+    try:
+        graph = lower(whole.checked, registry)
+        module = handwritten(graph, [i.name for i in whole.checked.inputs], params, sizes)
+    except NoWordError:
+        return _composed(whole, places, compiled)
+    module = module.to(dtype)
+    function = torch.compile(module, dynamic=False) if compiled else module
+
+    def mean(*tensors: Tensor) -> Tensor:  # halves as torch's autocast has losses
+        value: Tensor = function(*(x.to(dtype) if x.is_floating_point() else x for x in tensors))
+        return value
+
+    return _by_autograd(mean, places)
+
+
 def _composed(whole: Built, places: Sequence[int], compiled: bool) -> Run:
-    """The value as torch operations under autograd: the text of the torch backend's value."""
+    """The value by the text of the torch backend."""
     program = next(k.program for k in whole.kernels if k.name == "value")
     function = whole.artifact.load().value
     names = [i.name for i in whole.checked.inputs]
@@ -366,24 +439,29 @@ def _checked(
     places: Sequence[int],
     dtype: torch.dtype,
     required: set[str],
+    inaccurate: bool,
 ) -> dict[str, str]:
-    """Compare each run with the loss in float64; drop baselines that fail, and say why."""
+    """Compare each run with the loss in float64; drop baselines that fail (not those that are but `inaccurate`, where
+    these are wanted), and say why."""
     exact = [x.detach().double().requires_grad_(x.requires_grad) if x.is_floating_point() else x for x in tensors]
     wanted = _results(_module(whole, places)(exact))
     bound = {torch.float64: 1e-9, torch.float32: 2e-4}.get(dtype, 2e-2)
     failures: dict[str, str] = {}
     for name, run in list(runs.items()):
+        broken = False
         try:
             reason = _difference(_results(run(tensors)), wanted, bound)
         except Exception as error:
             if name in required:
                 raise
+            broken = True
             reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         if reason:
             if name in required:
                 raise WrongGradientError(f"{whole.checked.name} by {name}: {reason}")
             failures[name] = reason
-            del runs[name]
+            if broken or not inaccurate:
+                del runs[name]
     return failures
 
 
@@ -405,12 +483,17 @@ def _difference(found: Sequence[Tensor], wanted: Sequence[Tensor], bound: float)
 
 
 def _timed(
-    runs: Mapping[str, Run], sets: Sequence[Sequence[Tensor]], rounds: int, device: str, cold: bool = True
+    runs: Mapping[str, Run],
+    sets: Sequence[Sequence[Tensor]],
+    rounds: int,
+    device: str,
+    cold: bool = True,
+    warm_up: int = WARM_UP,
 ) -> dict[str, Timing]:
     """Rounds of one call each, in an order that turns."""
     names = list(runs)
     for name in names:
-        for k in range(WARM_UP):
+        for k in range(warm_up):
             runs[name](sets[k % len(sets)])
     seconds: dict[str, list[float]] = {name: [] for name in names}
     for r in range(rounds):

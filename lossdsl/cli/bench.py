@@ -167,5 +167,6 @@ def table(report: Report) -> str:
         lines.append(f"  {name:12}{t.median * 1e3:>11.3f}{quartiles:>19}{ratios}{peak:>10}{moved}")
     if small:
         lines.append(f"  no ratio to {' and '.join(small)}: at this size that is the time of a call, not of the memory")
-    lines += [f"  {name}: not timed, {reason}" for name, reason in report.failures.items()]
+    for name, reason in report.failures.items():
+        lines.append(f"  {name}: {reason}" if name in report.timings else f"  {name}: not timed, {reason}")
     return "\n".join(lines)

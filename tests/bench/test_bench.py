@@ -192,3 +192,27 @@ def test_without_a_gpu_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.exit_code == 2
     assert "torch finds no GPU here" in result.output
     assert "lossdsl inspect" in result.output
+
+
+def test_an_inaccurate_baseline_is_timed_where_that_is_asked_for() -> None:
+    others = {
+        "off": lambda z, y: torch.nn.functional.cross_entropy(z, y) * 1.01,
+        "broken": lambda z, y: z.nothing,
+    }
+    prepared = bench.prepare(
+        source(), REGISTRY, {"N": 8, "C": 5}, backends=["torch"], baselines=["clone"], others=others, inaccurate=True
+    )
+    report = prepared.timed(2, sets=1, warm_up=1)
+    assert set(report.timings) == {"torch", "off", "clone"}
+    assert set(report.failures) == {"off", "broken"}
+    assert report.rounds == 2
+
+
+def test_compiled_baselines_are_compiled_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch keeps eight compilations of one function and then runs it as it is: each loss must be one of its own."""
+    compiled: list[object] = []
+    monkeypatch.setattr(torch, "compile", lambda f, dynamic: compiled.append(f.forward.__code__) or f)
+    for name in ("one", "two"):
+        asked = {"backends": ["torch"], "baselines": ["compile"]}
+        bench.prepare(source(name), REGISTRY, {"N": 8, "C": 5}, **asked)
+    assert compiled[0] is not compiled[1]

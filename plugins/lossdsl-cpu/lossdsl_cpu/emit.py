@@ -22,12 +22,13 @@ from lossdsl.registry import Registry
 from lossdsl_cpu.build import CompilerError, compiler, version
 from lossdsl_cpu.cxx import identifier
 from lossdsl_cpu.ranges import narrowed
+from lossdsl_cpu.rare_cpp import rare
 from lossdsl_cpu.source import source, tensors
 
 WIDTH = 88
 LARGEST = 220_000  # characters of a program that is still optimised (`build.EFFORTS`), less what stands before it
 TAKEN = ("torch", "kernel", "real", "into", "result", "on_cpu")  # names that functions use themselves
-RUNTIME = ("math_cpp", "special_cpp", "support_cpp", "cache", "build", "memory", "load")
+RUNTIME = ("math_cpp", "special_cpp", "rare_cpp", "support_cpp", "cache", "build", "memory", "load")
 
 
 def probe() -> Availability:
@@ -47,7 +48,7 @@ def emit(plan: Plan, registry: Registry | None = None) -> Emitted:
     records = {} if registry is None else registry.primitives
     functions = [function(p, records) for p in plan.programs]
     for p, text in zip(plan.programs, functions, strict=True):
-        if len(text) > LARGEST and not p.name.endswith(".second"):
+        if len(text) + len(rare(text)) > LARGEST and not p.name.endswith(".second"):
             raise NotSupportedError(f"{len(text) // 1000} kB of C++, which no compiler optimises in a few seconds")
     return Emitted(
         imports=(

@@ -18,11 +18,11 @@ from torch import Tensor
 from lossdsl_cpu.build import library
 from lossdsl_cpu.math_cpp import MATH
 from lossdsl_cpu.memory import HUGE, fresh
+from lossdsl_cpu.rare_cpp import rare
 from lossdsl_cpu.special_cpp import SPECIAL
 from lossdsl_cpu.support_cpp import SUPPORT
 
 HEADERS = "".join(f"#include <{name}>\n" for name in ("cmath", "cstdlib", "limits", "new", "vector"))
-PRELUDE = f"{HEADERS}namespace own {{\n{MATH}{SPECIAL}{SUPPORT}}}\n"
 TYPES = {
     torch.float32: "float",
     torch.float64: "double",
@@ -35,6 +35,11 @@ TYPES = {
     torch.uint8: "unsigned char",
     torch.bool: "unsigned char",  # a loop over bools in memory stays scalar
 }
+
+
+def prelude(text: str) -> str:
+    """What stands before a kernel's text: the functions that it may call."""
+    return f"{HEADERS}namespace own {{\n{MATH}{SPECIAL}{rare(text)}{SUPPORT}}}\n"
 
 
 Function = TypeVar("Function", bound=Callable[..., object])
@@ -163,7 +168,7 @@ class Kernel:
         return step
 
     def _load(self, dtypes: tuple[torch.dtype, ...]) -> Variant:
-        function = ctypes.CDLL(str(library(PRELUDE + self.text, self.macros(dtypes)))).run
+        function = ctypes.CDLL(str(library(prelude(self.text) + self.text, self.macros(dtypes)))).run
         function.restype = None
         function.argtypes = [ctypes.c_char_p]
         packed: dict[int, Callable[..., bytes]] = {}  # by how many numbers: packing them is quicker than an array

@@ -1,7 +1,7 @@
 """The other primitives in C++: part of every kernel."""
 
 SPECIAL = r"""
-// The other primitives, in terms of math.hpp; those that losses seldom use are the C library's.
+// The other primitives, in terms of math.hpp.
 template <class R> static INLINE R absolute(R x) { return x < 0 ? -x : x == 0 ? R(0) : x; }
 template <class R> static INLINE R minimum(R x, R y) { return (y < x) | (y != y) ? y : x; }
 template <class R> static INLINE R maximum(R x, R y) { return (y > x) | (y != y) ? y : x; }
@@ -92,56 +92,38 @@ template <class R> static INLINE R tanh(R x) {
   y = x == 0 ? x : y;
   return x < 0 ? -y : y;
 }
-// x^y by way of double, where a float's result has all its digits
+// x^y by way of double, where a float's result has all its digits: 2 to the y·log2|x|, each to some 35 bits
 static INLINE float pow(float x, float y) {
-  double r = exp((double)y * log((double)absolute(x)));
-  float h = y * 0.5f;
-  bool whole = std::floor(y) == y, odd = whole & (std::floor(h) != h);
-  r = x < 0.f ? (whole ? (odd ? -r : r) : lim<double>::nan) : r;
-  r = (y == 0.f) | (x == 1.f) ? 1. : r;
+  double k, a = absolute((double)x), s = split(a, k);
+  s = (s - 1.) / (s + 1.);
+  double w = s * s, q = 0.28288502340748234;
+  q = fma(q, w, 0.31990680380701336);
+  q = fma(q, w, 0.41220922406110433);
+  q = fma(q, w, 0.5770779426603044);
+  q = fma(q, w, 0.9617966941122649);
+  q = fma(q, w, 2.885390081777851);
+  double l = fma(q, s, k);
+  l = a == 0. ? -lim<double>::inf : a == lim<double>::inf ? a : l;
+  double t = (a == 1.) | (y == 0.f) ? 0. : (double)y * l;
+  t = t < -1000. ? -1000. : t;
+  t = t > 1000. ? 1000. : t;
+  double u = t + round_magic_d, f = t - (u - round_magic_d), r = 1.5303700711365693e-05;
+  r = fma(r, f, 0.00015469729214118296);
+  r = fma(r, f, 0.0013333478473685416);
+  r = fma(r, f, 0.009618025613318034);
+  r = fma(r, f, 0.055504109063258665);
+  r = fma(r, f, 0.24022651213498092);
+  r = fma(r, f, 0.6931471805568324);
+  r = fma(r, f, 1.) * pow2_of(u, 1023);
+  double v = y, h = v * 0.5;
+  bool whole = std::floor(v) == v, odd = whole & (std::floor(h) != h);
+  r = odd ? __builtin_copysign(r, (double)x) : r;
+  r = (x < 0.f) & !whole & (a != lim<double>::inf) ? lim<double>::nan : r;
+  r = (x != x) & (y != 0.f) ? (double)x : r;
   return (float)r;
 }
 static INLINE double pow(double x, double y) { return std::pow(x, y); }
-static INLINE double polygamma_tail(double &x, int n, double &sum) {  // x moved up to 10, the terms on the way in sum
-  for (sum = 0; x < 10; x += 1) sum += n == 0 ? -1 / x : n == 1 ? 1 / (x * x) : -2 / (x * x * x);
-  return 1 / (x * x);
-}
-static INLINE double digamma_positive(double x) {
-  double s, w = polygamma_tail(x, 0, s);
-  return s + std::log(x) - 0.5 / x -
-    w * (1. / 12 - w * (1. / 120 - w * (1. / 252 - w * (1. / 240 - w * (1. / 132 - w * (691. / 32760 - w / 12))))));
-}
-static INLINE double trigamma_positive(double x) {
-  double s, w = polygamma_tail(x, 1, s);
-  return s + 1 / x + 0.5 * w +
-    w / x * (1. / 6 - w * (1. / 30 - w * (1. / 42 - w * (1. / 30 - w * (5. / 66 - w * (691. / 2730 - w * 7. / 6))))));
-}
-static INLINE double tetragamma_positive(double x) {
-  double s, w = polygamma_tail(x, 2, s);
-  return s - w - w / x - w * w * (0.5 - w * (1. / 6 - w * (1. / 6 - w * (0.3 - w * (5. / 6 - w * 691. / 210)))));
-}
-template <class R> static INLINE R digamma(R x) {
-  double v = x, pi = 3.141592653589793;
-  return (R)(v > 0 ? digamma_positive(v) : digamma_positive(1 - v) - pi / std::tan(pi * v));
-}
-template <class R> static INLINE R trigamma(R x) {
-  double v = x, pi = 3.141592653589793, s = std::sin(pi * v);
-  return (R)(v > 0 ? trigamma_positive(v) : pi * pi / (s * s) - trigamma_positive(1 - v));
-}
-template <class R> static INLINE R tetragamma(R x) {
-  double v = x, pi = 3.141592653589793, s = std::sin(pi * v), c = std::cos(pi * v);
-  return (R)(v > 0 ? tetragamma_positive(v) : tetragamma_positive(1 - v) - 2 * pi * pi * pi * c / (s * s * s));
-}
-static INLINE float lgamma(float x) { return (float)std::lgamma((double)x); }
-static INLINE double lgamma(double x) { return std::lgamma(x); }
-using std::acos;
-using std::asin;
-using std::atan;
-using std::cos;
-using std::erf;
 using std::floor;
-using std::sin;
 using std::sqrt;
-using std::tan;
 template <class R> static INLINE R nearest(R x) { return std::rint(x); }  // halves to the even one
 """

@@ -12,7 +12,7 @@ from cpu_harness import arguments
 from lossdsl_cpu.build import library
 from lossdsl_cpu.cxx import CALLS, helper_name, identifier
 from lossdsl_cpu.emit import like
-from lossdsl_cpu.load import PRELUDE
+from lossdsl_cpu.load import prelude
 from lossdsl_cpu.ranges import narrowed
 from lossdsl_cpu.source import source, tensors
 from test_cpu_losses import REGISTRY, planned, sample
@@ -51,7 +51,7 @@ def counting(p: KernelProgram) -> ctypes.CDLL:
     wrappers = "".join(
         f"template <class... A> static auto tally{n}(A... a) {{ ++counted; return {n}(a...); }}\n" for n in used
     )
-    return ctypes.CDLL(str(library(PRELUDE + COUNTER + head + wrappers + 'extern "C" void run' + run, macros)))
+    return ctypes.CDLL(str(library(prelude(text) + COUNTER + head + wrappers + 'extern "C" void run' + run, macros)))
 
 
 @pytest.mark.parametrize("path", sample(), ids=lambda x: x.stem)

@@ -1,0 +1,57 @@
+"""A loss as one writes it by hand is the loss, to float64's digits, and reads as one would write it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from lossdsl import bench
+from lossdsl.handwritten import NoWordError, handwritten
+from lossdsl.ir.lower import lower
+from lossdsl.pipeline import build, front
+from lossdsl.plugins import discover
+from lossdsl.source.text import Source
+
+REGISTRY = discover()
+LOSSES = ["adaptive_temperature_ce", "focal", "jsd", "multi_margin", "nce_rce", "softpick", "weighted_cross_entropy"]
+
+
+def source(full: str) -> Source:
+    file = REGISTRY.losses[full]
+    return Source(file.path, file.read())
+
+
+def written(full: str, sizes: dict[str, int] | None = None) -> torch.fx.GraphModule:
+    checked = front(source(full), REGISTRY).checked
+    extents = sizes or {a.name.rstrip("'"): 6 if a.batch else 9 for a in checked.axes}
+    params = {p.name: p.default for p in checked.params if not p.modes}
+    return handwritten(lower(checked, REGISTRY), [i.name for i in checked.inputs], params, extents)
+
+
+@pytest.mark.parametrize("full", [f"std/{name}" for name in LOSSES])
+def test_it_is_the_loss(full: str) -> None:
+    module = written(full).to(torch.float64)
+    built = build(source(full), REGISTRY, "torch")
+    sizes = {a.name.rstrip("'"): 6 if a.batch else 9 for a in built.checked.axes}
+    tensors = bench.draw(built.checked, sizes, torch.float64)
+    places = [i for i, x in enumerate(tensors) if x.requires_grad]
+    wanted = bench._results(bench._module(built, places)(tensors))
+    found = bench._results(bench._by_autograd(module, places)(tensors))
+    assert bench._difference(found, wanted, 1e-7) == ""  # terms cancel: it saves no digits
+
+
+def test_it_reads_as_one_would_write_it() -> None:
+    code = written("std/cross_entropy", {"N": 64, "C": 50}).code
+    assert [line.split(";")[0].strip() for line in code.strip().splitlines()[1:]] == [
+        "reshape = target.reshape([64, 1])",
+        "log_softmax = torch.log_softmax(logits, 1)",
+        "gather = log_softmax.gather(1, reshape)",
+        "neg = -gather",
+        "mean = neg.mean()",
+        "return mean",
+    ]
+
+
+def test_islands_have_no_word() -> None:  # a root's unknown
+    with pytest.raises(NoWordError, match=r"^var$"):
+        written("std/sparsemax_loss")
