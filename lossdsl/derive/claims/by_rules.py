@@ -65,8 +65,11 @@ def settles(b: Builder, n: int, axis: str, leaves: Sequence[int]) -> bool:
     return False
 
 
-def nonnegative(b: Builder, n: int, depth: int = _DEPTH) -> bool:
-    """Whether n >= 0 for all inputs: by its interval, else by its parts and by common denominators."""
+Facts = tuple[tuple[int, int], ...]  # pairs of which the first is never the smaller
+
+
+def nonnegative(b: Builder, n: int, depth: int = _DEPTH, facts: Facts = ()) -> bool:
+    """Whether n >= 0 for all inputs where the facts hold: by its interval, by its parts, by common denominators."""
     if b.type(n).interval.low >= 0:
         return True
     if depth == 0:
@@ -74,20 +77,27 @@ def nonnegative(b: Builder, n: int, depth: int = _DEPTH) -> bool:
     node = b[n]
     match node.op:
         case "add":
-            return all(nonnegative(b, a, depth - 1) for a in node.args) or _over_one(b, n, depth)
+            return all(nonnegative(b, a, depth - 1, facts) for a in node.args) or _over_one(b, n, depth)
         case "sub":
             x, y = node.args
             if (b[y].op == "minimum" and x in b[y].args) or (b[x].op == "maximum" and y in b[x].args):
                 return True  # x - min(…, x)
+            if b[y].op == "div" and b[y].args[0] == x and b.type(b[y].args[1]).interval.low >= 1:
+                return nonnegative(b, x, depth - 1)  # x - x/2
+            for large, small in facts:  # x - y >= small - y where x >= small
+                if x == large and (y == small or nonnegative(b, b.node("sub", [small, y]), depth - 1)):
+                    return True
             return _over_one(b, n, depth)
         case "neg":
-            return nonpositive(b, node.args[0], depth - 1)
+            return nonpositive(b, node.args[0], depth - 1, facts)
         case "mul" | "div":
             x, y = node.args
-            same = nonnegative(b, x, depth - 1) and nonnegative(b, y, depth - 1)
-            return same or (nonpositive(b, x, depth - 1) and nonpositive(b, y, depth - 1))
+            same = nonnegative(b, x, depth - 1, facts) and nonnegative(b, y, depth - 1, facts)
+            return same or (nonpositive(b, x, depth - 1, facts) and nonpositive(b, y, depth - 1, facts))
         case "select":
-            return all(nonnegative(b, a, depth - 1) for a in node.args[1:])
+            condition, yes, no = node.args
+            sides = (yes, _told(b, condition, True)), (no, _told(b, condition, False))
+            return all(nonnegative(b, a, depth - 1, facts + more) for a, more in sides)
         case "reduce" if node.attrs[0] in ("sum", "max", "min", "prod"):
             return node.attrs[0] != "max" and nonnegative(b, node.args[0], depth - 1)
         case "pick" | "detach":
@@ -95,8 +105,19 @@ def nonnegative(b: Builder, n: int, depth: int = _DEPTH) -> bool:
     return False
 
 
-def nonpositive(b: Builder, n: int, depth: int = _DEPTH) -> bool:
-    return b.type(n).interval.high <= 0 or (depth > 0 and nonnegative(b, b.node("neg", [n]), depth - 1))
+def _told(b: Builder, condition: int, holds: bool) -> Facts:
+    """What a comparison says where it holds, or doesn't (of numbers: a NaN has no sign that could be claimed)."""
+    node = b[condition]
+    if node.op == "not":
+        return _told(b, node.args[0], not holds)
+    if node.op not in ("lt", "le", "gt", "ge"):
+        return ()
+    x, y = node.args
+    return ((x, y),) if (node.op in ("gt", "ge")) == holds else ((y, x),)
+
+
+def nonpositive(b: Builder, n: int, depth: int = _DEPTH, facts: Facts = ()) -> bool:
+    return b.type(n).interval.high <= 0 or (depth > 0 and nonnegative(b, b.node("neg", [n]), depth - 1, facts))
 
 
 def _over_one(b: Builder, n: int, depth: int) -> bool:
