@@ -47,6 +47,7 @@ SPHERICAL = HEAD + "p = softmax(logits)\nreturn -p[target] / norm[C](p)\n"
 KL = "loss l\ninput z[N, C]\ninput q[N, C]: prob C fixed\nreturn kl(q, softmax(z))\n"
 PAIRS = "loss l\ninput x[N, D]\nreturn mean[N'](cosine[D](x, x'))\n"
 BENT = "loss l\ninput x[N]\nreturn x^2 - tanh(x) / 4\n"
+HUBER = "loss l\ninput x[N]\nparam d = 1 in (0, inf)\nreturn if abs(x) <= d then x^2 / 2 else d * (abs(x) - d / 2)\n"
 HINGE = "loss l\ninput x[N]\nreturn relu(1 - x)\n"
 
 
@@ -102,6 +103,7 @@ def test_proved(text: str, claim: str) -> None:
         (FOCAL, "lipschitz(logits) <= 1.6 when gamma = 2", "any number of classes"),
         (BRIER, "lipschitz(logits) <= 2", "intervals"),
         (HINGE, "lipschitz(x) <= 1", "intervals"),
+        (HUBER, "loss >= 0", "signs of its parts"),  # beyond delta, |x| - delta/2 is more than delta/2
         (BENT, "convex(x)", "second derivative"),
         (CE, "proper", "tangents"),
         (BRIER, "proper", "tangents"),
@@ -155,6 +157,7 @@ def test_held(text: str, claim: str) -> None:
         (BRIER, "loss <= 1.9999"),
         (FOCAL, "proper"),
         (GCE, "loss >= 0.5 when q = 1"),
+        (HUBER.replace("<=", ">="), "loss >= 0"),  # what a branch knows is not what the other does
     ],
 )
 def test_refuted(text: str, claim: str) -> None:

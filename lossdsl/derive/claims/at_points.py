@@ -35,7 +35,11 @@ CLASSES = (2, 3, 5)
 
 
 def draws(
-    graph: Graph, sums: Mapping[str, str], classes: Sequence[int] = CLASSES, seed: int = SEED
+    graph: Graph,
+    sums: Mapping[str, str],
+    classes: Sequence[int] = CLASSES,
+    seed: int = SEED,
+    far: Sequence[float] = FAR,
 ) -> Iterator[tuple[dict[str, int], Leaves]]:
     """Sizes and leaves: two classes and whole numbers to begin with, so that a counterexample is a small one.
 
@@ -50,7 +54,7 @@ def draws(
         if k < POINTS // 3:
             leaves = {n: _rounded(v, leaf_of(graph, n)) for n, v in leaves.items()}
         elif k >= POINTS - POINTS // 3:  # far out, where a loss is flat or steep
-            scale = FAR[k // 2 % len(FAR)]
+            scale = far[k // 2 % len(far)]
             by = scale * (-1) ** (k // 2) if k % 2 else 0.0
             leaves = {n: _far(v, leaf_of(graph, n), scale, by) for n, v in leaves.items()}
         for leaf in graph.leaves:
@@ -133,6 +137,7 @@ def tried(
     scale: int | None = None,
     first: Sequence[tuple[Mapping[str, int], Leaves]] = (),
     classes: Sequence[int] = CLASSES,
+    far: Sequence[float] = FAR,
 ) -> Found:
     """Whether a node passes at every point, `first` the given ones; a counterexample is made small."""
     outputs = {"aux.node": node} | ({"aux.scale": scale} if scale is not None else {})
@@ -148,7 +153,7 @@ def tried(
         return any(fails(found[i], abs(large[i])) for i in defined) if defined else None
 
     until, count = time.process_time() + SECONDS, 0
-    for sizes, leaves in (*((s, {**_rest(graph, s), **x}) for s, x in first), *draws(graph, sums, classes)):
+    for sizes, leaves in (*((s, {**_rest(graph, s), **x}) for s, x in first), *draws(graph, sums, classes, far=far)):
         failed = failing(sizes, leaves)
         if failed:
             small = shrunk(graph, sums, sizes, leaves, failing)

@@ -18,6 +18,7 @@ from lossdsl.syntax import ast
 
 STEPS = (Fraction(1, 10**20), Fraction(1, 10**40))  # from a limit; the reciprocals stand for infinity
 AGREE = 1e-15  # of both sides at the second step, if the difference hasn't shrunk
+NEAR = (4.0,)  # how far out a limit is tried: where a probability is below its last step, it is not near yet
 SHRINKS = Fraction(3, 4)  # by at least this, even where it goes like 1/log
 
 
@@ -128,7 +129,8 @@ def _limit(about: Subject, op: str, right: ast.Expr, when: Sequence[ast.Conditio
         sides = [place(b, graph, replaced)["rows"] for graph in (about.graph, about.expression(right))]
         gaps.append(b.node("abs", [b.node("sub", sides)]))
     excess = b.node("sub", [gaps[1], b.node("mul", [b.const(SHRINKS), gaps[0]])])
-    found = at_points.tried(about, b, excess, lambda d, size: bool(d > AGREE * (1 + size)), sides[1])
+    fails = lambda d, size: bool(d > AGREE * (1 + size))  # noqa: E731
+    found = at_points.tried(about, b, excess, fails, sides[1], far=NEAR)
     exact = about.builder()
     replaced = settings(about, when)
     sides = [place(exact, graph, replaced)["rows"] for graph in (about.graph, about.expression(right))]
