@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from math import inf, log, pi
+from math import atan, inf, log, pi
 from pathlib import Path
 from typing import Any
 
@@ -205,12 +205,10 @@ def test_growth(name: str, settings: dict[str, float], wrong: Any, right: Any) -
         ("cross_entropy", {}, pi),
         ("focal", {"gamma": 2}, pi),
         ("brier", {}, pi),
-        ("temperature_scaling_nll", {"log_t": log(2)}, 2 * pi),
         ("mse_onehot", {}, inf),
         ("crammer_singer", {}, inf),  # a tie is not where its kink is
         ("multiclass_perceptron", {}, 0),  # here it is
         ("comp_sum", {"tau": 0}, inf),  # (C - 1) e^-m
-        ("spherical_score", {}, pi / 2),  # e^2m = -1
         ("bce", {}, pi),
     ],
 )
@@ -220,10 +218,19 @@ def test_radius(name: str, settings: dict[str, float], radius: float) -> None:
     assert found == ("inf" if radius == inf else pytest.approx(radius, rel=1e-12))
 
 
-def test_a_radius_that_is_no_multiple_of_pi() -> None:
-    """1 + z + z²/2 is 0 at -1 ± i."""
-    found = record("taylor_softmax_nll", "shapes")["margin"]["radius"]
-    assert found == pytest.approx(2**0.5, rel=2e-3)
+@pytest.mark.parametrize(
+    ("name", "settings", "radius"),
+    [
+        ("taylor_softmax_nll", {}, 2**0.5),  # 1 + z + z²/2 is 0 at -1 ± i
+        ("spherical_score", {}, pi / 2),  # e^2m = -1
+        ("temperature_scaling_nll", {"log_t": log(2)}, 2 * pi),
+        ("softcapped_ce", {}, 30 * atan(pi / 30)),  # near π, and not π: 30 tanh(m/30) = iπ
+    ],
+)
+def test_a_radius_that_is_an_estimate(name: str, settings: dict[str, float], radius: float) -> None:
+    found = record(name, "shapes", **settings)["margin"]["radius"]
+    assert found == pytest.approx(radius, rel=1e-3)
+    assert found != pi
 
 
 @pytest.mark.parametrize(

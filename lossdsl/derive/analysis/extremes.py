@@ -90,7 +90,7 @@ def _bound(about: Subject, graph: Graph, sign: int, points: Any, timeout: float)
         return Bound(
             sign * max(sign * x for x in shown.values()), "proved", f"by intervals over the whole domain{where}"
         )
-    low, high = (float(points.min()), float(points.max())) if points.size else (seen, seen)
+    low, high = (float(points.min()) + 0.0, float(points.max()) + 0.0) if points.size else (seen, seen)
     return Bound(None, "seen", f"between {low:.6g} and {high:.6g} at {points.size} points")
 
 

@@ -195,9 +195,8 @@ def _radius(radius: float | str | None) -> str:
         return "0: not analytic at a tie"
     if radius == "inf":
         return "infinite"
-    times = float(radius) / pi
-    near = {0.25: "π/4", 0.5: "π/2", 1.0: "π", 2.0: "2π", 4.0: "4π"}.get(round(times, 6))
-    return f"{near or f'about {float(radius):.3g}'}/Δ for a step of length Δ of the target's logit from a tie"
+    told = "π" if radius == pi else f"about {float(radius):.3g}"
+    return f"{told}/Δ for a step of length Δ of the target's logit from a tie"
 
 
 def _short(x: Any) -> str:

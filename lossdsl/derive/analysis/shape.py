@@ -25,12 +25,13 @@ from lossdsl.derive.errors import NotDifferentiableError
 from lossdsl.ir.builder import Builder
 from lossdsl.ir.graph import Graph
 
+SOFT = ("logp", "softmax", "softplus", "sigmoid", "pick", "neg")
 TERMS = 8  # Taylor coefficients that are told
 WINDOW = 8
 LONG = 260  # digits of these coefficients: those of e^x are as small as 1e-216
 FAR = 128  # coefficients from which the radius of convergence is read
 ENTIRE = 25.0  # an estimate above this is taken for infinite: that of e^x is about 40 at FAR terms
-NEAR = 0.03  # how close the estimate must be to a multiple of π to be called one
+NEAR = 0.03  # how close to π the estimate for a function of softmaxes must be
 FAR_OFF = (10**6, 30)  # the nearest margin at which growth is read off; nearer where 60 digits don't suffice
 MARGINS = tuple(k / 4 for k in range(-24, 25))
 PLACES = (0.001, 0.01, 0.05, *(k / 20 for k in range(2, 20)), 0.97, 0.99, 0.999)
@@ -44,6 +45,7 @@ class Curve:
     node: int
     variable: str
     others: Mapping[str, Any]
+    of_softmax: bool = False
 
     def at(self, x: Any, count: int, sign: int = 1, sided: bool = False, digits: int = DIGITS) -> Series:
         """Its series at x, in ±(variable - x); `sided` on that side alone."""
@@ -180,7 +182,19 @@ def _margin(about: Subject, extents: Mapping[str, int]) -> Curve | None:
     if not names or any(not n.startswith(f"{real[0].name}[") for n in names):
         return None
     first = f"{real[0].name}[0, 0]" if rows_of(real[0], about.graph) else f"{real[0].name}[0]"
-    return Curve(case.scalars, node, first, dict.fromkeys(names - {first}, 0)) if first in names else None
+    others = dict.fromkeys(names - {first}, 0)
+    return Curve(case.scalars, node, first, others, _of_softmax(graph, real[0].name)) if first in names else None
+
+
+def _of_softmax(graph: Graph, name: str) -> bool:
+    """Whether what takes the input's entries is a softmax or a sigmoid of them, or entire."""
+    taking = [
+        (node.op, node.attrs)
+        for node in graph.nodes
+        if any(graph.nodes[a].op == "leaf" and graph.nodes[a].attrs[0] == name for a in node.args)
+    ]
+    known = [op in SOFT or (op == "reduce" and attrs[0] in ("logsumexp", "sum")) for op, attrs in taking]
+    return bool(known) and all(known)
 
 
 # --- what the curves say ----------------------------------------------------------------------------------------------
@@ -258,8 +272,8 @@ def radius(curve: Curve) -> float | None:
     """The radius of convergence of the loss along a step of length 1 of the target's logit, from a tie of all.
 
     0 where it isn't analytic there, None where no series is known. By the decay of 128 coefficients (Cauchy and
-    Hadamard), the largest of every eight (a pair of complex singularities makes them swing); an estimate within 3 % of
-    a simple multiple of π is that.
+    Hadamard), the largest of every eight (a pair of complex singularities makes them swing). Where the logits are read
+    through softmaxes of themselves, which are singular at a distance of π, an estimate within 3 % of π is that.
     """
     import mpmath
 
@@ -281,7 +295,6 @@ def radius(curve: Curve) -> float | None:
     estimate = float(np.exp(decay))
     if estimate > ENTIRE or not isfinite(estimate):
         return inf
-    for multiple in (0.25, 0.5, 1.0, 2.0, 4.0):
-        if abs(estimate / (multiple * pi) - 1) < NEAR:
-            return multiple * pi
+    if curve.of_softmax and abs(estimate / pi - 1) < NEAR:
+        return pi
     return estimate
