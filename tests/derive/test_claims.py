@@ -199,6 +199,12 @@ def test_a_counterexample_has_few_classes() -> None:
     assert (verdict.status, verdict.detail) == ("refuted", "logits = [[0.0, 0.0]], target = [0], t = 0.1")
 
 
+def test_the_index_of_a_counterexample_stays_in_its_axis() -> None:
+    """A plain number is no class: 10 of five."""
+    (verdict,) = verdicts(HEAD + "return if target >= 2 then logits[0] - 1 else 1 + 0 * logits[target]\n", "loss >= 0")
+    assert (verdict.status, verdict.detail) == ("refuted", "logits = [[0.0, 0.0, 0.0]], target = [2]")
+
+
 def test_what_no_entry_takes_part_in() -> None:
     (verdict,) = verdicts("loss l\ninput x[N]\nreturn 0 * x + 1\n", "loss >= 2")
     assert (verdict.status, verdict.detail) == ("refuted", "every point")

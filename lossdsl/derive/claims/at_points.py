@@ -203,8 +203,10 @@ def _plainer_leaves(
             for plain in _plainer(float(array[place])):
                 if time.process_time() > until:
                     return leaves
-                if plain not in leaf.type.interval or (array.dtype.kind == "i" and plain != int(plain)):
+                if plain not in leaf.type.interval:
                     continue
+                if array.dtype.kind == "i" and (plain != int(plain) or not 0 <= plain < array[place]):
+                    continue  # an index stays one of its axis
                 other = np.asarray(leaves[leaf.name]).copy()
                 other[place] = plain
                 if failing(sizes, {**leaves, leaf.name: other}):
