@@ -136,6 +136,11 @@ FORMS: dict[str, tuple[Form, str, str]] = {
         "leaf",
         "div",
     ),
+    "two sigmoids": (
+        lambda s: s("sub", s("sigmoid", s.leaf["x"]), s("sigmoid", s.leaf["z"])),
+        "expsub",
+        "sigmoid",
+    ),
     "the sum of a softmax of what is there": (
         lambda s: s("sub", s.leaf["x"], s.sum(s("exp", s.masked("z")))),
         "select",

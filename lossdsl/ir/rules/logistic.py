@@ -102,12 +102,15 @@ def _times(b: Builder, k: Fraction, rest: list[int]) -> int:
     return result if k == 1 else b.node("mul", [b.const(k), result])
 
 
-def _opposites(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
-    """σ(x) - σ(-x)."""
+def _two_sigmoids(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    """σ(x) - σ(-x) as a tanh; σ(x) - σ(y) as a difference of exponentials, of whose logarithms none is lost near 1."""
     x, y = (inside(b, n, "sigmoid") for n in args)
-    if x is None or y is None or (inside(b, x, "neg") != y and inside(b, y, "neg") != x):
+    if x is None or y is None or x == y:
         return None
-    return b.node("tanh", [b.node("div", [x, b.const(2)])])
+    if inside(b, x, "neg") == y or inside(b, y, "neg") == x:
+        return b.node("tanh", [b.node("div", [x, b.const(2)])])
+    logs = [b.node("neg", [b.node("softplus", [b.node("neg", [n])])]) for n in (x, y)]
+    return b.node("expsub", logs)
 
 
 def _log1p(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
@@ -167,7 +170,12 @@ RULES = (
     Rule("ratio of exponentials", ("div",), "e^a / (e^a + e^b) = σ(a - b), and e^a - e^b over it a tanh", _ratio),
     _centred("add"),
     _centred("sub"),
-    Rule("opposite sigmoids", ("sub",), "σ(x) - σ(-x) = tanh(x/2), exact where it is small", _opposites),
+    Rule(
+        "two sigmoids",
+        ("sub",),
+        "σ(x) - σ(-x) = tanh(x/2), exact where it is small; σ(x) - σ(y) = e^(log σ(x)) - e^(log σ(y)), also near 1",
+        _two_sigmoids,
+    ),
     Rule("log1p of scaled exp", ("log1p",), "log(1 + c e^u) = softplus(u + log c): no overflow", _log1p),
     Rule("log of scaled sums", ("log",), "literals before a sum of exponentials; log(e^u - 1); longer sums", _log),
 )
