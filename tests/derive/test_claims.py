@@ -201,7 +201,7 @@ def test_a_counterexample_has_few_classes() -> None:
 
 def test_the_index_of_a_counterexample_stays_in_its_axis() -> None:
     """A plain number is no class: 10 of five."""
-    (verdict,) = verdicts(HEAD + "return if target >= 2 then logits[0] - 1 else 1 + 0 * logits[target]\n", "loss >= 0")
+    (verdict,) = verdicts(HEAD + "return if target >= 2 then -softmax(logits)[target] else 1\n", "loss >= 0")
     assert (verdict.status, verdict.detail) == ("refuted", "logits = [[0.0, 0.0, 0.0]], target = [2]")
 
 
