@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import lossdsl
-from lossdsl.accuracy.exact import differences, exact, written
+from lossdsl.accuracy.exact import SMALLEST, ULP, differences, exact, written
 from lossdsl.accuracy.measure import Report, judge, run_torch
 from lossdsl.accuracy.rows import cases, wide
 from lossdsl.accuracy.table import accuracy, in_words, record
@@ -67,20 +67,32 @@ def test_the_exact_gradient_is_that_of_differences(name: str) -> None:
     assert smooth >= 1
 
 
-def test_very_many_classes() -> None:
-    """The errors of sums over 50 000 classes don't grow with their number."""
-    for name in ("std/cross_entropy", "std/focal"):  # whose gradients cancel nowhere
-        loss = written(checked(name), registry())
-        module = lossdsl.loss(name, backend="torch", reduction="none")
-        errors = []
-        for classes in (50, 50_000):
-            case = wide(loss.plain, loss.checked, classes=classes)
-            assert case is not None
-            report = Report(name, "torch", "float32")
-            judge(report, loss, case, exact(loss, case, "float64"), run_torch(loss, module, case, "float32"))
-            assert report.ok, report.misses
-            errors.append(max(report.value.error, report.gradient.error))
-        assert errors[1] <= 8 + 2 * errors[0]
+# Of these an error by the largest entry grows with the classes: p less the softmax of the others, sums by a matrix
+# product in float32, weights that are themselves differences.
+GROW = {"llm/ce_u", "std/sel_full", "std/linear_cross_entropy", "segmentation/self_adj_dice_all"}
+GROW |= {"info/adaptive_debiased_tsallis", "llm/satimp", "llm/unlikelihood"}
+
+
+@pytest.mark.parametrize("name", [n for n in ALL if n not in GROW] if FULL else ["std/cross_entropy", "std/focal"])
+def test_very_many_classes(name: str) -> None:
+    """The errors of 50 000 classes, in last places of the largest entry (of the terms, for a value), are no more than
+    those of 50 and a few: entries of their own may be near a zero of the gradient, the more the more there are."""
+    loss = written(checked(name), registry())
+    options = {} if loss.checked.reduction is None else {"reduction": "none"}
+    module = lossdsl.loss(name, backend="torch", **options)
+    errors = []
+    for classes in (50, 50_000):
+        case = wide(loss.plain, loss.checked, rewritten=loss.rewritten, classes=classes) if loss.rowwise else None
+        if case is None or name == "ranking/pld":  # no row of classes, or a square of them
+            return
+        should, found = exact(loss, case, "float64"), run_torch(loss, module, case, "float32")
+        report = Report(name, "torch", "float32")
+        judge(report, loss, case, should, found)
+        assert report.ok, report.misses
+        sizes = {n: should.sizes[n] if n == "rows" else np.max(np.abs(x), initial=0) for n, x in should.values.items()}
+        off = [np.abs(found[n] - x.astype(float)) / np.maximum(sizes[n], SMALLEST) for n, x in should.values.items()]
+        errors.append(max(float(x.max(initial=0)) for x in off) / ULP)
+    assert errors[1] <= 8 + 2 * errors[0]
 
 
 def test_a_wrong_number_is_a_miss() -> None:
