@@ -25,6 +25,7 @@ N, C = 2, 12_000  # long rows, so that what a row has once hardly counts
 DTYPES = {"real": torch.float32, "int": torch.int64, "bool": torch.bool}
 COUNTER = """namespace own {
 long counted = 0;
+static void tally() { __atomic_fetch_add(&counted, 1, __ATOMIC_RELAXED); }
 extern "C" long number() { long n = counted; counted = 0; return n; }
 }
 """
@@ -49,8 +50,7 @@ def counting(p: KernelProgram) -> ctypes.CDLL:
             macros.append(f"T_{identifier(b.name)}={kind}")
     used = sorted(set(re.findall(r"\btally(\w+)\(", run)))
     wrappers = "".join(
-        f"template <class... A> static auto tally{n}(A... a) {{ __atomic_fetch_add(&counted, 1, __ATOMIC_RELAXED); return {n}(a...); }}\n"
-        for n in used
+        f"template <class... A> static auto tally{n}(A... a) {{ tally(); return {n}(a...); }}\n" for n in used
     )
     return ctypes.CDLL(str(library(prelude(text) + COUNTER + head + wrappers + 'extern "C" void run' + run, macros)))
 
