@@ -62,15 +62,24 @@ def test_probe_names_the_compiler() -> None:
 
 
 def test_eight_processes_and_one_killed(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", CHILD % TEXT, str(tmp_path)]
-    children = [subprocess.Popen(command, stderr=subprocess.PIPE, env=dict(os.environ)) for _ in range(8)]
-    time.sleep(0.15)
+    """One dies while its compiler runs, which has written nothing yet; the others find nothing half made."""
+    slow = tmp_path / "slow"
+    slow.write_text(f'#!/bin/sh\n: > "{tmp_path}/of.$PPID"\nsleep 0.3\nexec {build.compiler()} "$@"\n')
+    slow.chmod(0o755)
+    kept = tmp_path / "kept"
+    command = [sys.executable, "-c", CHILD % TEXT, str(kept)]
+    env = {**os.environ, "CXX": str(slow)}
+    children = [subprocess.Popen(command, stderr=subprocess.PIPE, env=env) for _ in range(8)]
+    started = tmp_path / f"of.{children[3].pid}"
+    while not started.exists() and children[3].poll() is None:
+        time.sleep(0.01)
     children[3].send_signal(signal.SIGKILL)
     failed = [c.communicate()[1] for i, c in enumerate(children) if c.wait() != 0 and i != 3]
     assert failed == []
-    kept = [p for p in tmp_path.iterdir() if not p.name.startswith(".")]
-    assert len(kept) == 4
-    for p in kept:
+    assert children[3].returncode == -signal.SIGKILL
+    made = [p for p in kept.iterdir() if not p.name.startswith(".")]
+    assert len(made) == 4
+    for p in made:
         assert ctypes.CDLL(str(p)).answer() in range(4)
 
 
