@@ -278,10 +278,15 @@ class Rebuild:
                 return self.builder.leaf(self.leaves[str(node.attrs[0])], node.origin)
             case "select" if truths[0] is not None:
                 return args[1] if truths[0] else args[2]
+            case "select" if args[1] == args[2] or (truths[1] is not None and truths[1] == truths[2]):
+                return args[1]
             case "not" if truths[0] is not None:
                 # A constant is one node for all who read it: it must not have the axes of the first.
                 return self.raw("const", (), Type(kind="bool", interval=UNIT), (not truths[0],))
-            case "and" | "or" if None in truths and truths != [None, None]:
+            case "and" | "or" if None not in truths:
+                truth = all(truths) if node.op == "and" else any(truths)
+                return self.raw("const", (), Type(kind="bool", interval=UNIT), (truth,))
+            case "and" | "or" if truths != [None, None]:
                 known = truths[0] if truths[1] is None else truths[1]
                 other = args[1] if truths[1] is None else args[0]
                 constant = args[0] if truths[1] is None else args[1]

@@ -166,3 +166,16 @@ def test_a_condition_on_a_matrix_is_no_guard(registry: Registry) -> None:
     tensors = {"x": leaves["x"], "target": leaves["target"]}
     found = run(program, registry, tensors, {"ignore_index": leaves["@ignore_index"]})
     np.testing.assert_allclose(found["rows"], expected, rtol=1e-12)
+
+
+def test_what_a_guard_decides_is_no_choice(registry: Registry) -> None:
+    """A logit that may be absent beside a number that can't: for rows that are there both are, and no mask is left."""
+    text = (
+        "loss a\ninput z[N, C]\ninput target[N]: index C\ninput active[C]: bool\nparam m = -10000\n"
+        "q = if active then z else m\nreturn logsumexp(q) - q[target]\n"
+    )
+    source = Source("a.loss", text)
+    graph = lower(check(parse(source), source, registry), registry)
+    printed = print_kernel(plan(JointGraph(graph), registry).programs[0])
+    assert "true" not in printed
+    assert "where" not in printed

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import subprocess
 from collections.abc import Callable
 
 import mpmath
 import numpy as np
 import pytest
 import torch
-from lossdsl_cpu.build import library
+from lossdsl_cpu.build import FLAGS, compiler, library
 from lossdsl_cpu.load import prelude
 
 BOUNDS = {"exp": (1.1, 1.3), "exp_neg": (1.1, 1.3), "expm1": (1.7, 1.9), "log": (1.0, 1.0), "log1p": (1.5, 1.5)}
@@ -203,3 +205,23 @@ def test_polygammas(order: int, name: str, kind: type) -> None:
         exact = np.array([float(mpmath.psi(order, mpmath.mpf(float(v)))) for v in x])
     # the root of digamma at 1.46 is in the range, terms cancel as they do in reflections
     np.testing.assert_allclose(own(name, x), exact, rtol=1.2e-7 if kind == np.float32 else 3e-14, atol=1e-14)
+
+
+def test_loops_over_floats_stay_vectors() -> None:
+    """g++ says of each loop that calls one of the functions that it made vectors of it."""
+    called = {name: f"{name}(x[i])" for name in RARE} | {"pow": "pow(x[i], y[i])"}
+    loops = "".join(
+        f"void loop_{name}(const float *x, float *__restrict y) {{\n"
+        f"  #pragma omp simd\n  for (long i = 0; i < 4096; ++i) y[i] = {call};\n}}\n"
+        for name, call in called.items()
+    )
+    command = [compiler(), "-O3", *FLAGS, "-fopt-info-vec", "-x", "c++", "-", "-o", os.devnull]
+    text = f"{prelude(loops)}namespace own {{\n{loops}}}\n"
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    if "unknown argument" in done.stderr:
+        pytest.skip("-fopt-info-vec is g++'s")
+    assert done.returncode == 0, done.stderr
+    lines = text.splitlines()
+    found = {int(line.split(":")[1]) for line in done.stderr.splitlines() if "loop vectorized" in line}
+    scalar = [lines[n - 1] for n in range(1, len(lines) + 1) if "i < 4096" in lines[n - 1] and n not in found]
+    assert scalar == []
