@@ -45,7 +45,6 @@ def made(stem: str) -> dict[str, Any]:
     return {
         "loss": row.loss,
         "source": file["source"],
-        "extreme": "mpmath" in stem,
         "params": {name(k): number(v) for k, v in file["params"].items() if k not in row.leaves} | row.params,
         "reduction": reduction,
         "inputs": {name(k): v for k, v in file["inputs"].items() if k not in row.leaves},
