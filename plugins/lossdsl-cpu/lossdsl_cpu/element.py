@@ -9,7 +9,7 @@ from lossdsl.backends.api import Buffer, Let, Load, Operand, Reduce, Store
 from lossdsl_cpu.cxx import COMPARISONS, TYPES, Term, expression, identifier, operand, real
 from lossdsl_cpu.rows import Sweep
 from lossdsl_cpu.scope import at, extent, padded
-from lossdsl_cpu.tile import Tile, index_names, loaded, look
+from lossdsl_cpu.tile import Tile, index_names, loaded, look, of_element
 
 
 @dataclass(slots=True)
@@ -106,7 +106,8 @@ def elements(run: Run, wanted: Sequence[Let | Load], scaled: bool = True) -> Non
             text = run.kept(f"{m}_exps") + ("" if run.lanes else f" * (R){m}_factor")
         elif isinstance(x, Load):
             b = run.tile.nest.buffer(x.buffer)
-            text = loaded(x, b, pointer(run, b, x.index))
+            own = "" if run.lanes else of_element(run.tile, x, s.axis)
+            text = f"{own}[{run.column}]" if own else loaded(x, b, pointer(run, b, x.index))
         elif x.op == "index":
             axis = str(x.attrs[0])
             if axis == s.axis:

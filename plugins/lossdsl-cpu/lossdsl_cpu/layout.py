@@ -28,6 +28,7 @@ from lossdsl_cpu.tile import (
     find_views,
     guard_text,
     index_names,
+    lay_out,
     loaded,
     look,
     open_views,
@@ -76,6 +77,7 @@ def print_rows(nest: Nest, rows: Rows) -> None:
     else:
         nest.say("const long height = L;")
     nest.say("const long tiles = (rows + height - 1) / height;")
+    lay_out(tile)
     many = " * ".join(["tiles", *(f"k.{extent(a)}" for a in outers)])
     for r in rows.totals:
         kind = state_type(r, r.values[0].dtype)

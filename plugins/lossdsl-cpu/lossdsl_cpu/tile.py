@@ -53,6 +53,29 @@ def scratch(tile: Tile) -> None:
             tile.say(f"R *const {identifier(name)}_bases = arena.raw<R>(height * {blocks});")
 
 
+def of_element(tile: Tile, s: Load, axis: str) -> str:
+    """The array over a sweep's axis that holds a tensor of that axis alone (a mask or a weight of each class); "" for
+    other loads."""
+    if s.index != (axis,) or tile.nest.buffer(s.buffer).role not in ("in", "param"):
+        return ""
+    return f"{identifier(s.buffer)}_{identifier(axis)}_{s.value.dtype}"
+
+
+def lay_out(tile: Tile) -> None:
+    """Such tensors as arrays, before the loop over rows: through a stride they would be gathered for each row, and
+    bytes can't be. Beyond the end, the last element, as in a row's last strip."""
+    found = {}
+    for sweep in tile.rows.sweeps:
+        for s in sweep.live:
+            if isinstance(s, Load) and (name := of_element(tile, s, sweep.axis)):
+                found[name] = (s, sweep.axis)
+    for name, (s, axis) in found.items():
+        b, n, kind = tile.nest.buffer(s.buffer), f"k.{extent(axis)}", INT[s.value.dtype]
+        place = f"k.{identifier(b.name)} + (c < {n} ? c : {n} - 1) * k.{identifier(b.name)}_{identifier(b.axes[0])}"
+        tile.say(f"{kind} *const {name} = arena.raw<{kind}>({padded(axis)});")
+        tile.say(f"if (!lanes) for (long c = 0; c < {padded(axis)}; ++c) {name}[c] = {loaded(s, b, place)};")
+
+
 def base(tile: Tile, b: Buffer, index: Sequence[str], skip: str = "") -> str:
     """A pointer to the tile's first row in a buffer."""
     plain = identifier(b.name)
