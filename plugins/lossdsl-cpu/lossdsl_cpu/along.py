@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from lossdsl.backends.api import Load, Reduce
 from lossdsl_cpu.cxx import TYPES, Term, constant, identifier, real
-from lossdsl_cpu.element import Run, factors, name_rows, pointer, used_views, views_of
+from lossdsl_cpu.element import Run, factors, name_rows, of_bytes, pointer, used_views, views_of
 from lossdsl_cpu.rows import PASSES
 from lossdsl_cpu.scope import extent
 from lossdsl_cpu.states import body, clauses, groups, initial, row_state, state_rows, tops
@@ -133,6 +133,9 @@ def strips(run: Run, start: str, stop: str, inner: Callable[[], None]) -> None:
         plain = identifier(name)
         const = "" if nest.buffer(name).role == "out" else "const "
         run.say(f"{const}T_{plain} *const {plain}_q = b0 < whole ? {plain}_p + b0 : {plain}_tail;")
+        if of_bytes(nest.buffer(name)):
+            run.say(f"int {plain}_wide[{STRIP}];")
+            run.say(f"{OVER_STRIP} {plain}_wide[j] = {plain}_q[j];")
     run.say("#pragma omp simd")
     nest.open(OVER_STRIP)
     # not by j < left: a second choice by that condition would become a branch

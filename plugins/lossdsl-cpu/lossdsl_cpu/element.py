@@ -153,7 +153,9 @@ def pointer(run: Run, b: Buffer, index: Sequence[str], strip: bool = True) -> st
     if b.name in run.tile.views and b.axes == tuple(index):
         if run.lanes:
             return f"{plain}_p + {run.column} * {plain}_ld + l"
-        return f"{plain}_q + j" if strip else f"{plain}_p + {run.column}"
+        if not strip:
+            return f"{plain}_p + {run.column}"
+        return f"{plain}_{'wide' if of_bytes(b) else 'q'} + j"
     text = f"k.{plain}"
     for axis, i in zip(b.axes, index, strict=True):
         if i == run.tile.rows.axes[-1]:
@@ -166,6 +168,12 @@ def pointer(run: Run, b: Buffer, index: Sequence[str], strip: bool = True) -> st
             here = look(run.tile, i, run.names).text
         text += f" + {here} * k.{plain}_{identifier(axis)}"
     return text
+
+
+def of_bytes(b: Buffer) -> bool:
+    """Whether a strip of a tensor is read as ints: a vector of bytes has more lanes than a strip, so that a loop which
+    reads some is left scalar."""
+    return b.dtype == "bool" and b.role == "in"
 
 
 def used_views(run: Run) -> list[str]:

@@ -45,8 +45,10 @@ def scalar(full: str) -> list[str]:
     return left
 
 
-def test_a_mask_of_classes_leaves_sweeps_vectors() -> None:
-    assert scalar("std/masked_softmax_ce") == []
+@pytest.mark.parametrize("full", ["std/masked_softmax_ce", "std/asymmetric_multilabel"])
+def test_bools_leave_sweeps_vectors(full: str) -> None:
+    """A mask of the classes, and a target that has a bool for each element."""
+    assert scalar(full) == []
 
 
 @pytest.mark.parametrize("shape", [(37, 10), (20, 70), (5, 257), (2, 4100)], ids=str)
