@@ -226,7 +226,7 @@ def test_a_cap_that_means_nothing(memory: object) -> None:
 
 
 def test_memory_where_there_is_no_matrix() -> None:
-    with pytest.raises(TypeError, match="no param 'memory'"):
+    with pytest.raises(TypeError, match="focal takes no memory: that is for tiles"):
         lossdsl.loss("focal", backend="torch", memory="1MiB")
 
 
