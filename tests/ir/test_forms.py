@@ -56,6 +56,16 @@ class Said:
         m = self.leaf["m"]
         return self("select", m, self.logp(name, m), self.b.const(float("-inf")))
 
+    def others(self, name: str) -> int:
+        """The log-softmax of all classes but y; of y it is -inf."""
+        rest = self("not", self.hot())
+        return self("select", rest, self.logp(name, rest), self.b.const(float("-inf")))
+
+    def centred(self, axis: str) -> int:
+        p = self("exp", self.logp("x"))
+        count = self("maximum", self.b.size(axis), self.const(1))
+        return self("sub", p, self("div", self.b.reduce("sum", (axis,), p), count))
+
     def kl(self, u: int, v: int, mask: int | None = None) -> int:
         """Σ p·(log p - log q), as `kl` says it: where p > 0, or where something is there."""
         p = self("exp", u)
@@ -136,6 +146,17 @@ FORMS: dict[str, tuple[Form, str, str]] = {
         "leaf",
         "div",
     ),
+    "a softmax less that of the other classes": (
+        lambda s: s("sub", s("exp", s.logp("x")), s("exp", s.others("x"))),
+        "neg",
+        "expsub",
+    ),
+    "the softmax of the other classes less that of all": (
+        lambda s: s("sub", s("exp", s.others("x")), s("exp", s.logp("x"))),
+        "neg",
+        "expsub",
+    ),
+    "probabilities centred over rows": (lambda s: s.centred("N"), "expsub", "exp"),
     "two sigmoids": (
         lambda s: s("sub", s("sigmoid", s.leaf["x"]), s("sigmoid", s.leaf["z"])),
         "expsub",
@@ -166,6 +187,11 @@ LEFT: dict[str, tuple[Form, str]] = {
         lambda s: s("sub", s.leaf["x"], s.sum(s("exp", s.logp("z", s.leaf["m"])), s.hot())),
         "exp",
     ),
+    "a softmax less that of another's other classes": (
+        lambda s: s("sub", s("exp", s.logp("x")), s("exp", s.others("z"))),
+        "expsub",
+    ),
+    "a softmax centred over its own classes": (lambda s: s.centred("C"), "exp"),
     "crossed differences with another factor": (
         lambda s: s(
             "sub",
