@@ -229,7 +229,8 @@ class Programs:
             case 9:
                 return rng.choice([self.balance(logp), b.reduce("logsumexp", ("C",), logp)])
             case 10:
-                return b.node("sub", rng.sample([logp, self.b.pick(logp, {"C": self.y})], 2))
+                odds = rng.sample([logp, self.b.pick(logp, {"C": self.y})], 2)
+                return rng.choice([b.node("sub", odds), self.apart(p)])
             case 11:
                 a = self.reals[3]
                 more, product = b.node("sub", [x, a]), b.node("mul", [x, b.node("add", [self.reals[2], a])])
@@ -255,6 +256,15 @@ class Programs:
             case _:
                 q = b.node("softmax", [self.reals[0]], ("C",))
                 return b.node(rng.choice(["sub", "div"]), [p, q])
+
+    def apart(self, p: int) -> int:
+        """A softmax less its mean over rows, or less that of the other classes."""
+        b = self.b
+        if self.rng.random() < 0.5:
+            return b.node("sub", [p, b.node("div", [b.reduce("sum", ("N",), p), b.size("N")])])
+        others = b.node("not", [self.hot])
+        of_them = b.node("exp", [b.node("log_softmax", [self.reals[0], others], ("C",))])
+        return b.node("sub", [b.node("softmax", [self.reals[0]], ("C",)), of_them])
 
     def balance(self, logp: int) -> int:
         """What the cotangent of a mixture comes to."""
