@@ -98,6 +98,12 @@ def _jump(a: Boxes, c: Boxes) -> Boxes:
     return EVERYTHING
 
 
+def _steps(value: Boxes, inner: Slopes) -> Enclosed:
+    """What is constant but for jumps: its slope is 0 where its value is one, else anything."""
+    flat = value.low == value.high
+    return Enclosed(value, {v: Boxes(np.where(flat, 0.0, -inf), np.where(flat, 0.0, inf)) for v in inner})
+
+
 def _select(c: Boxes, x: Enclosed, y: Enclosed, otherwise: Callable[[Boxes, Boxes], Boxes]) -> Enclosed:
     sure, never = c.low >= 1, c.high <= 0
     both = boxes.hull(x.value, y.value)
@@ -182,11 +188,12 @@ def _operation(op: str, xs: Sequence[Enclosed], exponent: Any = None) -> Enclose
             return Enclosed(b.absolute(u), _larger(x, _negated(x)).slopes)
         case "sign":
             value = Boxes(np.sign(u.low), np.sign(u.high))
-            return Enclosed(value, _chosen({}, d, value.low == value.high, np.asarray(False), _jump))
-        case "select":
-            return _select(u, y, xs[2], _jump)
+            return _steps(value, d)
+        case "select":  # the condition's variables too: between two constants nothing else tells of the jump
+            chosen = _select(u, y, xs[2], _jump)
+            return Enclosed(chosen.value, _together(chosen.slopes, d))
         case "lt" | "gt" | "le" | "ge" | "eq" | "ne" | "and" | "or" | "not":
-            return Enclosed(_truth(op, u, w), {})
+            return _steps(_truth(op, u, w), {**d, **e})
         case "divergence":  # p·log(p/q) - p + q, of logarithms
             p, q, gap = b.exp(u), b.exp(w), b.sub(u, w)
             value = b.within(b.add(b.sub(b.mul(p, gap), p), q), 0.0, inf)

@@ -10,7 +10,7 @@ from math import isfinite
 from typing import Any
 
 from lossdsl.check.types import Type
-from lossdsl.derive.claims import at_points, by_rules, shifts
+from lossdsl.derive.claims import at_points, breaks, by_rules, shifts
 from lossdsl.derive.claims.cases import CLASSES
 from lossdsl.derive.claims.comparisons import asked, same
 from lossdsl.derive.claims.everywhere import never_negative_everywhere
@@ -140,15 +140,12 @@ def _second(about: Subject, name: str) -> tuple[Builder, int] | None:
     """The second derivative of a row in its one number; None where a kink has none."""
     joint = derive(about.graph, about.registry)
     names = [output for output, _ in joint.graph.outputs]
-    if f"second.{name}" not in names or any(node.op in _KINKED for node in about.graph.nodes):
+    if f"second.{name}" not in names or breaks.bends(about, name):
         return None
     b = about.builder()
     seeds = {leaf.name: (lambda b: b.const(0)) for leaf in joint.graph.leaves if leaf.name.startswith("@grad.")}
     seeds |= {"@rows": lambda b: b.const(1), f"@grad.{name}": lambda b: b.const(1)}
     return b, place(b, joint.graph, seeds)[f"second.{name}"]
-
-
-_KINKED = ("relu", "abs", "maximum", "minimum", "clip", "sign", "floor", "round", "lt", "gt", "le", "ge")
 
 
 # --- gradients --------------------------------------------------------------------------------------------------------
@@ -194,7 +191,7 @@ def lipschitz(about: Subject, name: str, right: ast.Expr, replaced: dict[str, Re
     length = b.node("sqrt", [total]) if over else b.node("abs", [grad])
     bound = place(b, about.expression(right), replaced)["rows"]
     first: list[tuple[Mapping[str, int], dict[str, Any]]] = []
-    if by_rules.nonnegative(b, bound):
+    if by_rules.nonnegative(b, bound) and not breaks.jumps(about, name):
         weighted = _weighted(about, name, right, replaced)
         if weighted is not None:
             return weighted
@@ -241,6 +238,8 @@ def proper(about: Subject) -> Found:
         found = at_points.tried(about, b, gap, at_points.negative, None, classes=told.classes)
         if found.status == "refuted":
             break
+    if breaks.bends(about, told.logits.name):
+        return found
     return asked(about, found, b, told.losses(None), "proper", classes=told.classes)
 
 
