@@ -91,5 +91,9 @@ def _draw(record: Mapping[str, Any], path: Path) -> None:
         place.plot(across, up)
         place.set(xlabel=label, ylabel="weight of (softmax - e)" if what == "weight" else what)
     figure.suptitle(record["name"])
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    try:
+        figure.savefig(path, dpi=120)
+    except (OSError, ValueError) as error:  # a folder that isn't there, a format that matplotlib doesn't know
+        fail(f"the plot can't be written to {path}: {error}")
+    finally:
+        plt.close(figure)

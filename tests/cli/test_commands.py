@@ -67,6 +67,8 @@ def test_an_unknown_loss_is_a_wrong_call_with_a_suggestion(run, tmp_path, comman
         ("bench focal --size N=0,C=1", "a size is from 1 to"),
         ("bench focal --backend torch --size N=999999999,C=99999999", "takes more memory than there is"),
         ("explain focal --size N=0,C=1", "a size is from 1 to"),
+        ("analyze mean_absolute_error --quick --plot nowhere/mae.png", "the plot can't be written to nowhere/mae.png"),
+        ("analyze mean_absolute_error --quick --plot mae.xyz", "Format 'xyz' is not supported"),
         ("analyze focal --set gamma=-1", "gamma = -1 is not in [0, inf)"),
         ("analyze focal --set gamma", "write PARAM=VALUE"),
     ],
