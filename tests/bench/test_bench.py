@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from math import inf, nan
 
 import pytest
 import torch
@@ -216,3 +217,11 @@ def test_compiled_baselines_are_compiled_each(monkeypatch: pytest.MonkeyPatch) -
         asked = {"backends": ["torch"], "baselines": ["compile"]}
         bench.prepare(source(name), REGISTRY, {"N": 8, "C": 5}, **asked)
     assert compiled[0] is not compiled[1]
+
+
+def test_what_is_not_finite_is_wrong_where_the_right_one_is() -> None:
+    right = torch.tensor([[1.0, nan, inf, 2.0]])
+    for wrong in ([nan, nan, inf, 2.0], [1.0, 1.0, inf, 2.0], [1.0, nan, -inf, 2.0], [1.0, nan, inf, 3.0]):
+        found = torch.tensor([wrong])
+        assert bench._difference([found], [right], 1e-3) == "the value is wrong in 1 of 4 entries"
+    assert bench._difference([right.clone()], [right], 1e-3) == ""
