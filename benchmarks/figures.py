@@ -24,6 +24,8 @@ from torch import Tensor
 
 import lossdsl
 from lossdsl import bench
+from lossdsl.bench.candidates import by_autograd
+from lossdsl.bench.timing import timed as interleaved
 from lossdsl.source.text import Source
 
 TEXTS = discovered()
@@ -241,11 +243,11 @@ def images(_: Sequence[str]) -> None:
     for name, alpha in (("cross_entropy", None), ("focal", torch.ones(19))):
         loss = lossdsl.loss(name, backend="cpu")
         ours = loss if alpha is None else lambda a, b, f=loss, w=alpha: f(a, b, alpha=w)
-        runs = {"cpu": bench._by_autograd(ours, [0]), "clone": lambda given: [given[0].detach().clone()]}
-        runs["torch"] = bench._by_autograd(F.cross_entropy if alpha is None else focal_of_images, [0])
+        runs = {"cpu": by_autograd(ours, [0]), "clone": lambda given: [given[0].detach().clone()]}
+        runs["torch"] = by_autograd(F.cross_entropy if alpha is None else focal_of_images, [0])
         found, wanted = runs["cpu"]([z, y]), runs["torch"]([z, y])
         assert all(torch.allclose(a, b, rtol=1e-4, atol=1e-9) for a, b in zip(found, wanted, strict=True)), name
-        t = bench._timed(runs, [[z, y]], 12, "cpu")
+        t = interleaved(runs, [[z, y]], 12, "cpu")
         k, c, e = (t[x].median * 1e3 for x in ("cpu", "clone", "torch"))
         say(f"{name} (4, 19, 512, 512) / clone", k / c, 1.5, f"cpu {k:.1f} ms, clone {c:.1f}, torch {e:.1f}")
         say(f"{name} (4, 19, 512, 512) / torch", k / e, 1 / 2.8)

@@ -13,8 +13,7 @@ from pathlib import Path
 import torch
 from baselines import BY_HAND, LIBRARY
 
-from lossdsl.bench import BASELINES, Report, WrongGradientError, measure
-from lossdsl.cli.bench import table
+from lossdsl.bench import BASELINES, Report, WrongGradientError, measure, table
 from lossdsl.plugins import discover
 from lossdsl.source.text import Source
 

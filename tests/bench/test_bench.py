@@ -12,6 +12,8 @@ import torch
 from click.testing import CliRunner
 
 from lossdsl import bench
+from lossdsl.bench import protocol, timing
+from lossdsl.bench.comparing import difference
 from lossdsl.cli.bench import command
 from lossdsl.plugins import discover
 from lossdsl.source.text import Source
@@ -52,13 +54,13 @@ def test_a_wrong_baseline_is_named_and_not_timed() -> None:
 
 
 def test_a_wrong_backend_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = bench._module
+    module = protocol.by_module
 
     def spoiled(built: object, places: object) -> bench.Run:
         run = module(built, places)  # type: ignore[arg-type]
         return lambda x: tuple(r * 2 if x[0].dtype == torch.float32 else r for r in run(x))  # type: ignore[attr-defined]
 
-    monkeypatch.setattr(bench, "_module", spoiled)
+    monkeypatch.setattr(protocol, "by_module", spoiled)
     with pytest.raises(bench.WrongGradientError, match="mine by torch: the value is wrong"):
         bench.measure(source(), REGISTRY, {"N": 8, "C": 5}, backends=["torch"], rounds=2)
 
@@ -168,8 +170,8 @@ def test_a_device_is_timed_between_events(cold: bool, monkeypatch: pytest.Monkey
     seen: list[str] = []
     monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: seen.append("waited"))
-    monkeypatch.setattr(bench, "_sweep_out", lambda device: seen.append(f"cold {device}"))
-    taken = bench._once(lambda _: seen.append("run"), [], "cuda", cold)
+    monkeypatch.setattr(timing, "_sweep_out", lambda device: seen.append(f"cold {device}"))
+    taken = timing._once(lambda _: seen.append("run"), [], "cuda", cold)
     assert taken == pytest.approx(1e-3)
     assert seen == (["cold cuda"] if cold else []) + ["run", "waited"]
 
@@ -223,5 +225,5 @@ def test_what_is_not_finite_is_wrong_where_the_right_one_is() -> None:
     right = torch.tensor([[1.0, nan, inf, 2.0]])
     for wrong in ([nan, nan, inf, 2.0], [1.0, 1.0, inf, 2.0], [1.0, nan, -inf, 2.0], [1.0, nan, inf, 3.0]):
         found = torch.tensor([wrong])
-        assert bench._difference([found], [right], 1e-3) == "the value is wrong in 1 of 4 entries"
-    assert bench._difference([right.clone()], [right], 1e-3) == ""
+        assert difference([found], [right], 1e-3) == "the value is wrong in 1 of 4 entries"
+    assert difference([right.clone()], [right], 1e-3) == ""

@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from lossdsl import bench
-from lossdsl.handwritten import NoWordError, handwritten
+from lossdsl.bench.candidates import by_autograd, by_module
+from lossdsl.bench.comparing import difference, results
+from lossdsl.bench.handwritten import NoWordError, handwritten
 from lossdsl.ir.lower import lower
 from lossdsl.pipeline import build, front
 from lossdsl.plugins import discover
@@ -35,9 +37,9 @@ def test_it_is_the_loss(full: str) -> None:
     sizes = {a.name.rstrip("'"): 6 if a.batch else 9 for a in built.checked.axes}
     tensors = bench.draw(built.checked, sizes, torch.float64)
     places = [i for i, x in enumerate(tensors) if x.requires_grad]
-    wanted = bench._results(bench._module(built, places)(tensors))
-    found = bench._results(bench._by_autograd(module, places)(tensors))
-    assert bench._difference(found, wanted, 1e-7) == ""  # terms cancel: it saves no digits
+    wanted = results(by_module(built, places)(tensors))
+    found = results(by_autograd(module, places)(tensors))
+    assert difference(found, wanted, 1e-7) == ""  # terms cancel: it saves no digits
 
 
 def test_it_reads_as_one_would_write_it() -> None:
