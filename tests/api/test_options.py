@@ -12,8 +12,7 @@ import torch
 from click.testing import CliRunner
 
 import lossdsl
-from lossdsl.bench import Report, Timing
-from lossdsl.cli.bench import table
+from lossdsl.bench import Report, Timing, table
 from lossdsl.cli.compile import command
 
 LOGITS, TARGET = torch.tensor([[1.0, 2.0, 3.0], [0.0, 0.0, 0.0]]), torch.tensor([0, 1])
