@@ -166,7 +166,8 @@ def compile(
 ) -> Artifact:
     """Compile a loss; from the cache if it has been compiled before.
 
-    `precise` carries z - max z of softmaxes in two floats: gradients within 8 ulp, for some more arithmetic.
+    `precise` computes in float64, whatever dtype comes in, and carries z - max z of softmaxes in two such numbers:
+    gradients within 8 ulp of float32, for copies of the inputs in float64 and arithmetic of half the speed.
     Raises DiagnosticError for a wrong file and BackendError for a backend that can't be used.
     """
     _check_flags(standalone=standalone, precise=precise)
@@ -189,7 +190,8 @@ def loss(
 ) -> Loss:
     """A loss as a torch module.
 
-    `precise` carries z - max z of softmaxes in two floats: gradients within 8 ulp, for some more arithmetic. `debug`
+    `precise` computes in float64, whatever dtype comes in, and carries z - max z of softmaxes in two such numbers:
+    gradients within 8 ulp of float32, for copies of the inputs in float64 and arithmetic of half the speed. `debug`
     looks at every result: where a value or a gradient isn't finite it raises a FloatingPointError that names the first
     intermediate that isn't, by its line, expression and sample.
 

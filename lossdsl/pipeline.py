@@ -176,7 +176,8 @@ def build(
 ) -> Built:
     """Compile a loss for a backend; with "auto" for the best that can print it.
 
-    With `precise`, z - max z of a softmax is carried in two floats: gradients within 8 ulp, for some more arithmetic.
+    With `precise`, it computes in float64 whatever dtype comes in, and z - max z of a softmax is carried in two such
+    numbers: gradients within 8 ulp of float32.
     Raises DiagnosticError for a wrong file, BackendError for a backend that can't be used.
     """
     made = middle(source, registry, modes, precise)
@@ -193,6 +194,7 @@ def build(
         equation=head_equation(made.heads) + equation(made.lossdef, source),
         gradient=gradient(made.joint, registry),
         headed=bool(made.heads),
+        precise=precise,
     )
     missing = made.joint.second_missing
     artifact = assemble(checked, made.graph, kernels, emitted, origin, missing, standalone, tiles)

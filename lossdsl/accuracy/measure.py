@@ -91,7 +91,7 @@ class Report:
     total: Worst = field(default_factory=Worst)
     infinite: Worst = field(default_factory=Worst)  # entries that are infinite or NaN on one side alone
     misses: list[str] = field(default_factory=list)
-    precise: bool = False  # whether z - m is carried in two floats: no bar is wider for its size
+    precise: bool = False  # whether it computes in float64: no bar is wider for the size of z - m
     excusing: bool = True  # whether entries beyond their bars are looked at again
     limits: int = 0  # outputs whose written equation has no value somewhere, where the rewritten one has
 

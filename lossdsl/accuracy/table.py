@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from lossdsl.accuracy.exact import Exact, Written, exact, written
 from lossdsl.accuracy.measure import GRADIENT, SUM, VALUE, WORDS, Report, Worst, judge, rounded, run_torch
 from lossdsl.accuracy.rows import Case, cases, wide
@@ -114,10 +116,18 @@ def _built(checked: CheckedLoss, backend: str, precise: bool) -> Any:
     from lossdsl.backends.manager import BackendError
 
     options: dict[str, Any] = {} if checked.reduction is None else {"reduction": "none"}
+    options |= single_params(checked)
     try:
         return build(Spec(checked), backend=backend, precise=precise, **options)
     except BackendError:
         return None
+
+
+def single_params(checked: CheckedLoss) -> dict[str, Any]:
+    """The params of the cases: what defaults are in float32, so that what is measured is the loss alone."""
+    reals = [p for p in checked.params if not p.modes and not p.integer]
+    single = {p.name: np.asarray(p.default, dtype=np.float32).astype(np.float64) for p in reals}
+    return {name: tuple(x.tolist()) if x.ndim else float(x) for name, x in single.items()}
 
 
 def _by_hand(loss: Written, case: Case, should: Exact, report: Report) -> bool:

@@ -36,7 +36,7 @@ class Origin:
     """Where a module comes from: what its header says.
 
     `versions` are names and versions of what made it, in order; `command` is what a person would type to make it again;
-    `headed`: the loss takes hidden states, whose features stand last.
+    `headed`: the loss takes hidden states, whose features stand last; `precise`: it computes in float64.
     """
 
     backend: BackendSpec
@@ -45,6 +45,7 @@ class Origin:
     equation: str
     gradient: str = ""
     headed: bool = False
+    precise: bool = False
 
 
 def assemble(
@@ -59,7 +60,7 @@ def assemble(
 ) -> Artifact:
     """The module of a loss: kernels, `SIGNATURE`, a class and a function; with tiles, `TILING` (and `ACROSS`)."""
     table = tabulate(checked, graph)
-    signature = describe(checked, table, graph, kernels, origin.backend, missing)
+    signature = describe(checked, table, graph, kernels, origin.backend, missing, origin.precise)
     ways = [describe_tiles(way, table.names) for way in tiles]
     own = (*RUNTIME, *TILES_RUNTIME) if tiles else RUNTIME
     runtime = embed((*own, *emitted.runtime), len(own)) if standalone else None
@@ -82,7 +83,7 @@ def assemble(
     if runtime or body.startswith(("def ", "class ", "@", "#")):
         body = f"\n{body}"
     parts.append(body)
-    fixed = why_not_inplace(kernels, origin.backend, bool(tiles))
+    fixed = why_not_inplace(kernels, origin.backend, bool(tiles), origin.precise)
     settings = options(checked, bool(tiles), origin.headed, not fixed)
     kernel_names = Dict(tuple((k.name, Name(k.name)) for k in kernels))
     compiled = Apply("Compiled", (Name("SIGNATURE"), kernel_names, identity))
@@ -102,10 +103,12 @@ def assemble(
     return Artifact("\n".join(parts), {**manifest, "tiled": bool(tiles), "fresh": fixed})
 
 
-def why_not_inplace(kernels: Sequence[Kernel], backend: BackendSpec, tiled: bool) -> str:
+def why_not_inplace(kernels: Sequence[Kernel], backend: BackendSpec, tiled: bool, precise: bool = False) -> str:
     """Why no gradient can be written over the input that it is of; empty if one can."""
     if not backend.into:
         return f"the backend {backend.name} makes every gradient in memory of its own"
+    if precise:
+        return "precise gradients are made in float64"
     if tiled:
         return "its matrix is never in memory"
     both = [k.program for k in kernels if k.name.startswith("both")]

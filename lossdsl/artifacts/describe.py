@@ -65,7 +65,13 @@ def tabulate(checked: CheckedLoss, graph: Graph) -> Table:
 
 
 def describe(
-    checked: CheckedLoss, table: Table, graph: Graph, kernels: Sequence[Kernel], backend: BackendSpec, missing: str
+    checked: CheckedLoss,
+    table: Table,
+    graph: Graph,
+    kernels: Sequence[Kernel],
+    backend: BackendSpec,
+    missing: str,
+    precise: bool = False,
 ) -> Apply:
     """The SIGNATURE."""
     keywords: list[tuple[str, Literal]] = [
@@ -93,6 +99,8 @@ def describe(
         keywords.append(("second_missing", missing))
     if table.modes:
         keywords.append(("modes", tuple((table.names[m], chosen) for m, chosen in table.modes)))
+    if precise:
+        keywords.append(("precise", True))
     return Apply("Signature", keywords=tuple(keywords))
 
 

@@ -17,8 +17,8 @@ from lossdsl.source.diagnostic import InternalError
 RUNTIME = tuple(
     f"lossdsl.runtime.{name}"
     for name in (
-        *("signature", "reduction", "extents", "mismatch", "binding", "quick", "values", "ops", "lane", "kernels"),
-        *("call", "ahead", "autograd", "images", "inplace", "calling", "ready", "module"),
+        *("signature", "reduction", "extents", "mismatch", "binding", "quick", "values", "precise", "ops", "lane"),
+        *("kernels", "call", "ahead", "autograd", "images", "inplace", "calling", "ready", "module"),
     )
 )
 

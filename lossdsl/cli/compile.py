@@ -18,7 +18,7 @@ from lossdsl.cli._files import chosen_heads, chosen_modes, discovered, fail, rea
 @click.option("--backend", default="auto", show_default=True, help="torch, triton, cpu, … or the best for the device.")
 @click.option("--device", default="cpu", show_default=True, help="For which `--backend auto` chooses.")
 @click.option("--standalone", is_flag=True, help="The module needs no lossdsl where it runs.")
-@click.option("--precise", is_flag=True, help="Carry z - max z in two floats: gradients within 8 ulp.")
+@click.option("--precise", is_flag=True, help="Compute in float64, whatever comes in: gradients within 8 ulp.")
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; exit with 1 if OUT isn't what FILE gives.")
 @click.option("--mode", "modes", multiple=True, metavar="PARAM=NAME", help="Choose a mode param's function.")
 @click.option(

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from lossdsl.runtime.lane import Family, Route
 from lossdsl.runtime.ops import Program
+from lossdsl.runtime.precise import in_double
 from lossdsl.runtime.quick import Quick
 from lossdsl.runtime.signature import KernelFunction, Signature, base_axis
 
@@ -36,6 +37,8 @@ class Compiled:
         identity: str,
         tiling: Any = None,
     ) -> None:
+        if signature.precise:
+            kernels = in_double(signature, kernels)
         self.signature = signature
         self.tiling = tiling  # how to do without the matrix, if the loss has one
         self.operands = [s.name for s in signature.inputs]

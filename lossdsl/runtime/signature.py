@@ -82,6 +82,7 @@ class Signature:
     number, a param, "size A" or arithmetic of them each. `counted`: the weight of a row
     is 1, or 0 where an index is the ignored one. `second_missing` says why there is no
     second derivative. `modes` are those that were chosen, with their choices.
+    `precise`: arithmetic is in float64, whatever dtype comes in.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Signature:
     counted: bool = False
     second_missing: str = ""
     modes: tuple[tuple[str, str], ...] = ()
+    precise: bool = False
 
 
 KernelFunction = Callable[..., tuple[Any, ...]]

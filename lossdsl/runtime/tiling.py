@@ -13,6 +13,7 @@ from torch.autograd import Function
 from lossdsl.runtime.autograd import again, known, seeds_of
 from lossdsl.runtime.binding import compute_dtype
 from lossdsl.runtime.call import Call
+from lossdsl.runtime.precise import doubled
 from lossdsl.runtime.signature import KernelFunction, Signature
 from lossdsl.runtime.tilerun import Run
 from lossdsl.runtime.tilesizes import Sizes
@@ -126,7 +127,17 @@ class Tiling:
         needs: Sequence[bool] = (),
     ) -> dict[str, Tensor]:
         """The outputs of a variant by name, gradients of what is needed among them."""
-        return Run(self.sizes, operands, call, seeds).run(variant, needs)
+        if not self.signature.precise:
+            return Run(self.sizes, operands, call, seeds).run(variant, needs)
+        dtype = compute_dtype(operands[: self.inputs])
+        wide = {name: x.double() for name, x in seeds.items()}
+        outs = Run(self.sizes, doubled(operands), call, wide).run(variant, needs)
+        return {
+            name: x
+            if name.startswith("grad.") or x.dtype != torch.float64
+            else x.to(dtype)
+            for name, x in outs.items()
+        }
 
 
 # --- autograd -------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`precise=True` carries z - max z in two floats; `debug=True` says where a number that isn't finite came from."""
+"""`precise=True` computes in float64; `debug=True` says where a number that isn't finite came from."""
 
 from __future__ import annotations
 
@@ -27,6 +27,26 @@ def test_gradients_within_8_ulp(name: str) -> None:
     assert precise.value.part <= 1
     assert not precise.value.reasons
     assert plain.gradient.error > 8 >= precise.gradient.error
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_precise_is_float64_rounded_once(dtype: torch.dtype) -> None:
+    """Cosines of vectors nearly along one axis: what is orthogonal to these is a 10^-4 of its terms."""
+    torch.manual_seed(0)
+    x, w = (torch.randn(4, 5).to(dtype) for _ in range(2))
+    x[:, 1] *= 64
+    ours, same = (lossdsl.loss("psl_batch", backend="torch", precise=p) for p in (True, False))
+    neg = torch.stack([w, w.flip(0)], 1)
+    values: list[torch.Tensor] = []
+    grads: list[torch.Tensor] = []
+    for loss_fn, kind in ((ours, dtype), (same, torch.float64)):
+        u = x.to(kind, copy=True).requires_grad_()
+        values.append(loss_fn(u, w.to(kind), neg.to(kind)))
+        grads += torch.autograd.grad(values[-1], u)
+    assert values[0].dtype == torch.float32
+    assert grads[0].dtype == dtype
+    assert torch.equal(values[0], values[1].float())
+    assert torch.equal(grads[0], grads[1].to(dtype))
 
 
 @pytest.mark.parametrize("name", ["cross_entropy", "generalized_cross_entropy"])

@@ -179,3 +179,19 @@ def test_a_debug_build_names_the_first_number_that_is_not_finite() -> None:
     assert torch.isfinite(loss_fn(z, torch.tensor([0, 2])))
     with pytest.raises(FloatingPointError, match=r"(?s)sample N = 1.*:4: .*log"):
         loss_fn(z.requires_grad_(), torch.tensor([0, 0]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_precise_is_float64_rounded_once(z: Tensor, y: Tensor, dtype: torch.dtype, reduction: str) -> None:
+    ours, same = (lossdsl.loss("focal", backend="cpu", precise=p, reduction=reduction) for p in (True, False))
+    x = z.detach().to(dtype).requires_grad_()
+    for _ in range(2):  # nothing is kept of a call that a second would take for its own
+        value, exact = ours(x, y), same(x.double(), y)
+        (grad,), (wanted,) = (torch.autograd.grad(v.sum(), x) for v in (value, exact))
+        assert value.dtype == torch.float32
+        assert grad.dtype == dtype
+        torch.testing.assert_close(value, exact.float(), rtol=2.0**-23, atol=0)
+        torch.testing.assert_close(grad, wanted, rtol=2.0**-23, atol=0)
+    with pytest.raises(ValueError, match="made in float64"):
+        lossdsl.loss("focal", backend="cpu", precise=True, inplace=True)
