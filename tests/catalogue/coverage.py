@@ -1,7 +1,8 @@
 """Which construct of the language is used by which losses: `python -m tests.catalogue.coverage`.
 
 `names.tsv` lists every loss of the catalogue with its pack and the constructs that its equation needs (a row-wise
-log-sum-exp is LSE, a gather of the target GATHER, a matrix over pairs of rows PAIR, a sort SORT, …).
+log-sum-exp is LSE, a gather of the target GATHER, a matrix over pairs of rows PAIR, over pairs along another axis
+PAIRAXIS, a sort SORT, …).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
@@ -18,10 +18,32 @@ if TYPE_CHECKING:
     from lossdsl.backends.torch.printer import Printer
 
 
+@dataclass(frozen=True, slots=True)
+class _OfMatrix:
+    """A function of a matrix as torch has it: the call around the operand, and the places among the island's attributes
+    of the axes that it leaves behind the others. In float64, since what is lost in single precision grows with a
+    matrix's condition, which its entries don't show: by itself, or where a `helper` of ours is called, in there."""
+
+    call: str
+    behind: tuple[int, ...] = ()
+    helper: str = ""
+
+
+OF_MATRICES = {
+    "logdet": _OfMatrix("torch.linalg.slogdet({}).logabsdet.to(dtype)"),
+    "inverse": _OfMatrix("_inverse({})", (0, 1), helper="_inverse"),
+    "transpose_inverse": _OfMatrix("_inverse({}).mT", (0, 1), helper="_inverse"),
+    "eigvals": _OfMatrix("torch.linalg.eigvalsh({}).to(dtype)", (2,)),
+    "eigvecs": _OfMatrix("torch.linalg.eigh({}).eigenvectors.to(dtype)", (0, 2)),
+}
+
+
 def spelled(p: Printer, op: Op) -> Text:
     """The result of an island."""
     args = [p.settle(a) for a in op.args]
     args = [a if a.tensor else as_tensor(p, a, "real") for a in args]
+    if op.name in OF_MATRICES:
+        return _matrix(p, args[0], op, OF_MATRICES[op.name])
     match op.name:
         case "contract":
             return _contract(p, args, op.attrs[0])  # type: ignore[arg-type]
@@ -29,19 +51,6 @@ def spelled(p: Printer, op: Op) -> Text:
             return _cumsum(p, args, op)
         case "order":
             return _order(p, args, op)
-        case "logdet":
-            return _matrix(p, args[0], op, "torch.linalg.slogdet({}).logabsdet.to(dtype)", ())
-        case "inverse":
-            p.call("_inverse")
-            return _matrix(p, args[0], op, "_inverse({})", _pair(op))
-        case "transpose_inverse":
-            p.call("_inverse")
-            return _matrix(p, args[0], op, "_inverse({}).mT", _pair(op))
-        case "eigvals":
-            return _matrix(p, args[0], op, "torch.linalg.eigvalsh({}).to(dtype)", (str(op.attrs[2]),))
-        case "eigvecs":
-            call = "torch.linalg.eigh({}).eigenvectors.to(dtype)"
-            return _matrix(p, args[0], op, call, (str(op.attrs[0]), str(op.attrs[2])))
         case "solve":
             return _solve(p, args, op)
     raise InternalError(f"the torch backend does not print {op.name} yet")
@@ -112,14 +121,15 @@ def _laid(p: Printer, x: Text, axes: tuple[str, ...]) -> Text:
     return x
 
 
-def _matrix(p: Printer, x: Text, op: Op, call: str, behind: tuple[str, ...]) -> Text:
-    """A function of the matrices in an operand; `behind` are the axes that it leaves behind the others. In float64:
-    what is lost in single precision grows with a matrix's condition, which its entries don't show."""
+def _matrix(p: Printer, x: Text, op: Op, function: _OfMatrix) -> Text:
+    """A function of the matrices in an operand."""
     matrix = _pair(op)
     rest = tuple(a for a in x.axes if a not in matrix)
     laid = _laid(p, _real(x), (*rest, *matrix))
-    text = call.format(laid.text if "_inverse" in call else f"{laid.at(ATOM)}.double()")
-    return permuted(p, Text(text), (*rest, *behind))
+    if function.helper:
+        p.call(function.helper)
+    text = function.call.format(laid.text if function.helper else f"{laid.at(ATOM)}.double()")
+    return permuted(p, Text(text), (*rest, *(str(op.attrs[i]) for i in function.behind)))
 
 
 def _solve(p: Printer, args: Sequence[Text], op: Op) -> Text:
