@@ -11,4 +11,4 @@ MOST_STATEMENTS = 6_000  # of a program
 
 
 class TooLargeError(Exception):
-    """A graph or program beyond its bound; `pipeline.py` turns it into a Diagnostic."""
+    """A graph or program beyond its bound; the pipeline turns it into a Diagnostic."""

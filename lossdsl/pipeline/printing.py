@@ -1,0 +1,129 @@
+"""The functions of a module in the words of a backend: of the one asked for, or of the best that has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from lossdsl.artifacts.describe import Kernel
+from lossdsl.artifacts.emission import emit_with
+from lossdsl.artifacts.tiles import product_name
+from lossdsl.backends.api import Emitted, NotSupportedError
+from lossdsl.backends.manager import BackendError, Choice, choose
+from lossdsl.pipeline.functions import module_kernels
+from lossdsl.pipeline.stages import Middle, bounded
+from lossdsl.plan.kernel import KernelProgram, Plan
+from lossdsl.plan.tiles.programs import TileKernel, TileKernels, tile_kernels
+from lossdsl.plan.tiles.tiling import Tiling
+from lossdsl.registry import BackendSpec, Registry
+from lossdsl.source.diagnostic import InternalError
+
+
+def chosen(made: Middle, registry: Registry, device: str = "cpu") -> Choice:
+    """The backend that "auto" takes for a loss, and why: what stands before it and can't be used, or can't print it."""
+    with bounded(made):
+        return printed_by(made, registry, "auto", device, [k.all for _, k in ways_to_tile(made, registry, False)])[0]
+
+
+def ways_to_tile(made: Middle, registry: Registry, precise: bool) -> list[tuple[Tiling, TileKernels]]:
+    """The ways to take tiles of a loss's matrices, with their kernels."""
+    named = (("tile", made.tiling), ("across", made.across))
+    return [
+        (way, tile_kernels(made.checked.name, way, registry, precise, word))
+        for word, way in named
+        if isinstance(way, Tiling)
+    ]
+
+
+def tile_programs(made: Middle, registry: Registry) -> dict[str, KernelProgram]:
+    """The sweeps over tiles of a loss that multiply its matrices themselves, by their names; none without matrices."""
+    if not isinstance(made.tiling, Tiling):
+        return {}
+    kernels = tile_kernels(made.checked.name, made.tiling, registry, made.precise).all
+    return {k.name: k.product for k in kernels if k.product is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """The functions of a module as text: of how many ways to take tiles, and for which kernels of those also one that
+    multiplies the matrices itself."""
+
+    kernels: tuple[Kernel, ...]
+    emitted: Emitted
+    ways: int = 0
+    products: frozenset[str] = frozenset()
+
+
+def printed_by(
+    made: Middle, registry: Registry, backend: str, device: str, ways: Sequence[tuple[TileKernel, ...]]
+) -> tuple[Choice, Printed]:
+    """The first choice that has words for the programs; one asked for by name is never replaced. Of the ways to take
+    tiles so many as it can print, one at least: the others are quicker at some sizes, no more."""
+    backends = dict(registry.backends)
+    passed: list[str] = []
+    while True:
+        choice = choose(backends, backend, device, registry.failures)
+        try:
+            printed = _with_tiles(choice.spec, ways, made, registry)
+        except NotSupportedError as error:
+            if backend != "auto":
+                raise BackendError(f"backend {backend!r} can't print this loss: {error}") from None
+            passed.append(f"{choice.spec.name} can't print {error}")
+            del backends[choice.spec.name]
+            continue
+        return replace(choice, reason="; ".join([*passed, choice.reason])), printed
+
+
+def _with_tiles(spec: BackendSpec, ways: Sequence[tuple[TileKernel, ...]], made: Middle, registry: Registry) -> Printed:
+    """The kernels of the whole and of tiles as one text; NotSupportedError if a backend can't print the first way."""
+    kernels = module_kernels(made, registry, spec.one_visit)
+    if not ways:
+        return Printed(kernels, _text(spec, kernels, made, registry))
+    for count in range(len(ways), 0, -1):
+        tiles = tuple(k for way in ways[:count] for k in way)
+        products = _products(spec, tiles, made, registry)
+        names = frozenset(k.name.removesuffix("_product") for k in products)
+        try:
+            emitted = _text(spec, (*kernels, *tiles, *products), made, registry)
+            return Printed(kernels, emitted, count, names)
+        except NotSupportedError:
+            pass
+        try:
+            alone = module_kernels(made, registry)
+            emitted = _split(spec, alone, (*tiles, *products), made, registry)
+            return Printed(alone, emitted, count, names)
+        except NotSupportedError:
+            if count == 1:
+                raise
+    raise InternalError("a loss has no way to take tiles")
+
+
+def _products(
+    spec: BackendSpec, tiles: Sequence[TileKernel], made: Middle, registry: Registry
+) -> tuple[TileKernel, ...]:
+    """The kernels of tiles that multiply their matrices themselves, as far as a backend can print them: without one the
+    matrix is multiplied by torch, a tile in memory."""
+    found = []
+    for k in tiles if spec.multiplies else ():
+        if k.product is not None:
+            kernel = replace(k, name=product_name(k.name), program=k.product)
+            with suppress(NotSupportedError):
+                _text(spec, (kernel,), made, registry)
+                found.append(kernel)
+    return tuple(found)
+
+
+def _text(spec: BackendSpec, kernels: tuple[Kernel | TileKernel, ...], made: Middle, registry: Registry) -> Emitted:
+    return emit_with(spec, Plan(tuple(k.program for k in kernels), made.plan.notes), made.source, registry)
+
+
+def _split(
+    spec: BackendSpec, kernels: tuple[Kernel, ...], tiles: tuple[TileKernel, ...], made: Middle, registry: Registry
+) -> Emitted:
+    """Tiles by one backend; by torch's the kernels of the whole matrix, which serve second derivatives and transforms:
+    a backend that fuses loops need not multiply matrices."""
+    tiled = _text(spec, tiles, made, registry)
+    whole = _text(registry.backends["torch"], kernels, made, registry)
+    functions = f"{whole.functions.rstrip()}\n\n\n{tiled.functions.lstrip()}"
+    return Emitted((*whole.imports, *tiled.imports), functions, (*whole.runtime, *tiled.runtime))
