@@ -7,14 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from lossdsl.bench.candidates import Run, by_autograd
+from lossdsl.bench.candidates import IGNORED, Run, by_autograd
 from lossdsl.bench.handwritten import NoWordError, handwritten
 from lossdsl.ir.lower import lower
 from lossdsl.pipeline import Built, build, split_heads
 from lossdsl.registry import Registry
 from lossdsl.source.text import Source
 
-IGNORED = -100
 TILE = 384  # rows
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lossdsl.pipeline import Built
 
+IGNORED = -100  # as an index: none of what is drawn has it
 Run = Callable[[Sequence[Tensor]], object]
 
 

@@ -95,7 +95,7 @@ def prepare(
     for name, function in (others or {}).items():
         runs[name] = by_autograd(function, places)
     planned = _planned(built, whole, sizes)
-    failures = compared(runs, whole, first, places, dtype, {*built, "inplace"}, inaccurate)
+    failures = compared(runs, whole, registry, first, places, dtype, {*built, "inplace"}, inaccurate)
     report = Report(
         loss=checked.name,
         sizes=tuple(sizes.items()),

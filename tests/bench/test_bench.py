@@ -13,8 +13,11 @@ from click.testing import CliRunner
 
 from lossdsl import bench
 from lossdsl.bench import protocol, timing
-from lossdsl.bench.comparing import difference
+from lossdsl.bench.candidates import by_module
+from lossdsl.bench.comparing import difference, results, terms_of_value
+from lossdsl.bench.inputs import draw
 from lossdsl.cli.bench import command
+from lossdsl.pipeline import build
 from lossdsl.plugins import discover
 from lossdsl.source.text import Source
 
@@ -227,3 +230,38 @@ def test_what_is_not_finite_is_wrong_where_the_right_one_is() -> None:
         found = torch.tensor([wrong])
         assert difference([found], [right], 1e-3) == "the value is wrong in 1 of 4 entries"
     assert difference([right.clone()], [right], 1e-3) == ""
+
+
+CANCELS = """loss cancels
+input logits[N, C]
+input target[N]: index C
+l = log(0.1 + softmax(logits))
+return mean[C](l where C != target) - l[target]
+"""
+
+
+def test_a_value_that_cancels_is_measured_by_its_terms() -> None:
+    """Logarithms near 2.3 of which 1e-4 is left: single precision knows it to 1e-7 or so, whoever computes it, and
+    that is more than the bound leaves. Two hundredths of it are not rounding."""
+    asked = {"backends": ["torch"], "baselines": ["eager"], "rounds": 2}
+    sizes = {"N": 64, "C": 4000}
+    built = build(Source("cancels.loss", CANCELS), REGISTRY, "torch")
+    tensors = draw(built.checked, sizes, torch.float64)
+    assert terms_of_value(built, REGISTRY, tensors) == pytest.approx(2 * 2.3, rel=0.01)
+    loss = by_module(built, [0])
+    wanted = results(loss(tensors))
+    ulp = torch.finfo(torch.float32).eps * 4.6
+    off = [wanted[0] + 2 * ulp, wanted[1]]
+    assert difference(off, wanted, 2e-4) == "the value is wrong in 1 of 1 entries"
+    assert difference(off, wanted, 2e-4, lambda: 4 * ulp) == ""
+    assert difference([wanted[0] + 8 * ulp, wanted[1]], wanted, 2e-4, lambda: 4 * ulp)
+    told = difference([wanted[0], wanted[1] * 1.001], wanted, 2e-4, lambda: 4 * ulp)
+    assert told.startswith("gradient 1 is wrong in ")
+    report = bench.measure(Source("cancels.loss", CANCELS), REGISTRY, sizes, **asked)
+    assert not report.failures
+
+
+def test_rows_that_hang_on_each_other_have_no_terms() -> None:
+    text = "loss batch\nbatch N\ninput x[N]\nreturn log(sum[N](exp(x)))\n"
+    built = build(Source("batch.loss", text), REGISTRY, "torch")
+    assert terms_of_value(built, REGISTRY, draw(built.checked, {"N": 4}, torch.float64)) == 0.0
