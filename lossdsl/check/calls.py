@@ -60,7 +60,7 @@ def call(cx: Context, scope: Scope, expr: ast.Call) -> Term:
         cx.expr(cx, scope, argument.value)
     if ("E0202", scope.at(expr.function_span)) in cx.reported:  # a loss of several packs
         return POISON
-    return unknown_function(cx, scope, name, expr.function_span)
+    return unknown_function(cx, scope, name, expr.function_span, sum(a.name is None for a in expr.args))
 
 
 def _extremum(cx: Context, scope: Scope, expr: ast.Call) -> Term:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import partial
 
 from lossdsl.check.axes import lookup, walk
-from lossdsl.check.constants import constant
+from lossdsl.check.constants import constant, value_of
 from lossdsl.check.context import Context, Scope
-from lossdsl.check.names import functions_known, guess, unsure
+from lossdsl.check.losses import by_alias
+from lossdsl.check.names import functions_known, guess, takes, unsure
 from lossdsl.check.typed import Input, Param
 from lossdsl.check.types import base_axis
+from lossdsl.check.worth import NoValueError, worth
 from lossdsl.syntax import ast
+from lossdsl.syntax.foreign import FUNCTIONS
 
 # The words of claims: `proper` stands alone, the others take an input or a param.
 PROPERTIES = ("shift_invariant", "symmetric", "convex")
@@ -31,6 +36,8 @@ def check_claim(cx: Context, scope: Scope, claim: ast.Claim) -> None:
     if len(cx.diagnostics) == before:
         _form(cx, scope, claim)
     _conditions(cx, scope, claim)
+    if len(cx.diagnostics) == before and isinstance(claim.value, ast.Binary):
+        _worth(cx, scope, claim.value.right, claim.when)
 
 
 # --- names ----------------------------------------------------------------------------------------------------------
@@ -50,9 +57,13 @@ def _names(cx: Context, scope: Scope, claim: ast.Claim) -> None:
                 message = f"the claim speaks of `{node.name}`, which isn't there"
                 fix = f"did you mean `{near}`?" if near else "a claim speaks of `loss`, inputs, params and values"
             cx.error(scope, "E0209", message, node.span, "", fix)
-        elif isinstance(node, ast.Call) and node.function not in functions:
-            near = guess(cx, node.function, functions)
-            fix = f"did you mean `{near}`?" if near else f"claims are {', '.join(CLAIMS)}, proper, or a comparison"
+        elif isinstance(node, ast.Call) and node.function not in functions and not by_alias(cx, node.function):
+            count = sum(a.name is None for a in node.args)
+            near = guess(cx, node.function, functions, partial(takes, cx, given=count))
+            fix = f"claims are {', '.join(CLAIMS)}, proper, or a comparison"
+            if near or node is not claim.value:
+                fix = f"did you mean `{near}`?" if near else "`lossdsl list` shows what it can be compared with"
+            fix = FUNCTIONS.get(node.function, fix)
             if node.function == "proper":
                 fix = "it stands alone: `claim proper`"
             message = f"the claim calls `{node.function}`, which isn't there"
@@ -126,6 +137,22 @@ def _side(cx: Context, scope: Scope, right: ast.Expr) -> None:
         elif isinstance(node, ast.Call) and node.function in CLAIMS and node.function not in scope.functions:
             message = f"`{node.function}` stands on the left of a claim alone"
             cx.error(scope, "E0414", message, node.span, "", "compare with an expression of inputs and params")
+
+
+def _worth(cx: Context, scope: Scope, right: ast.Expr, when: Sequence[ast.Condition]) -> None:
+    """The right side has a finite value, as far as its constants tell."""
+    given = {c.name: value_of(c.value) for c in when if c.name not in scope.modes and not c.limit}
+    text = cx.text(scope, right.span, "the right side")
+    fix = "write a number that the loss can be compared with"
+    try:
+        value = worth(scope, right, given)
+    except NoValueError as error:
+        part = cx.text(scope, error.expr.span, "a part of the claim")
+        said = "is beyond the largest float64, 1.8e308" if error.huge else "has no value"
+        cx.error(scope, "E0414", f"{part} {said}", error.expr.span, "can't be compared with", fix)
+        return
+    if value is not None and math.isinf(value):
+        cx.error(scope, "E0414", f"{text} is infinite, which no loss is compared with", right.span, "says nothing", fix)
 
 
 def _subject(cx: Context, scope: Scope, call: ast.Call) -> None:
@@ -207,6 +234,8 @@ def _condition(cx: Context, scope: Scope, c: ast.Condition, item: Input | Param)
         problem, fix = f"`{c.name}` is {kind}, so its value is whole", "write a whole number"
     elif kind != "real" and c.limit:
         problem, fix = f"`{c.name}` is {kind}: it has values and no limits", f"write `{c.name} = {value:g}`"
+    elif item.bounds is not None and c.limit and not item.bounds.low <= value <= item.bounds.high:
+        problem, fix = f"`{c.name}` comes nowhere near {value:g} in {item.bounds}", "move the limit or the interval"
     elif item.bounds is not None and not c.limit and float(value) not in item.bounds:
         problem, fix = f"`{c.name}` = {value:g} is outside {item.bounds}", "move the value or the interval"
     if problem:

@@ -22,7 +22,10 @@ _NAMES = {"pi": math.pi, "inf": math.inf}
 def constant(cx: Context, scope: Scope, expr: ast.Expr, what: str) -> float | int | None:
     """The value of a constant expression; None after an error."""
     try:
-        return value_of(expr)
+        value = value_of(expr)
+        if not math.isnan(value):
+            return value
+        raise ArithmeticError
     except _NotConstantError as error:
         message = f"{what} is a number, known before any tensor is"
         cx.error(

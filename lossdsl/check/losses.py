@@ -25,20 +25,23 @@ from lossdsl.syntax.parse import parse
 
 def find_loss(cx: Context, scope: Scope, name: str, span: Span) -> LossFile | None:
     """The registered loss of that name; None if there is none or several (which is reported)."""
-    found = [f for f in cx.registry.losses.values() if f.name == name]
-    if not found:
-        if cx.aliases_of is None:
-            cx.aliases_of = {}
-            for f in cx.registry.losses.values():
-                for alias in header_of(f).aliases:
-                    cx.aliases_of.setdefault(alias, []).append(f)
-        found = cx.aliases_of.get(name, [])
+    found = [f for f in cx.registry.losses.values() if f.name == name] or by_alias(cx, name)
     if len(found) > 1:
         packs = " and ".join(f"`{f.pack}` ({f.distribution})" for f in found)
         message = f"`{name}` is a loss of several packs: {packs}"
         cx.error(scope, "E0202", message, span, "which one?", "rename one, or turn a pack off: `LOSSDSL_DISABLE=…`")
         return None
     return found[0] if found else None
+
+
+def by_alias(cx: Context, name: str) -> list[LossFile]:
+    """The registered losses that have it as another name."""
+    if cx.aliases_of is None:
+        cx.aliases_of = {}
+        for f in cx.registry.losses.values():
+            for alias in header_of(f).aliases:
+                cx.aliases_of.setdefault(alias, []).append(f)
+    return cx.aliases_of.get(name, [])
 
 
 def call_loss(cx: Context, scope: Scope, expr: ast.Call, file: LossFile) -> Term:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from lossdsl.check.axes import visible, walk
 from lossdsl.check.context import Context, Scope
@@ -10,11 +10,12 @@ from lossdsl.check.prelude import prelude
 from lossdsl.check.terms import POISON, is_poison
 from lossdsl.check.typed import Term
 from lossdsl.packs.lookup import absent
-from lossdsl.source.diagnostic import Label
+from lossdsl.source.diagnostic import DiagnosticError, Label
 from lossdsl.source.suggest import closest
-from lossdsl.source.text import Span
+from lossdsl.source.text import Source, Span
 from lossdsl.syntax import ast
 from lossdsl.syntax.foreign import FUNCTIONS, VALUES
+from lossdsl.syntax.parse import parse
 
 SPECIAL = (
     "size",
@@ -36,9 +37,26 @@ SPECIAL = (
 MOST_GUESSES = 40  # a file with more mistakes than this is told of them without guesses at each
 
 
-def guess(cx: Context, name: str, known: Iterable[str]) -> str | None:
-    """The known name that was probably meant."""
-    return closest(name, known) if len(cx.diagnostics) < MOST_GUESSES else None
+def guess(cx: Context, name: str, known: Iterable[str], fits: Callable[[str], bool] | None = None) -> str | None:
+    """The known name that was probably meant, rather one that fits than another."""
+    return closest(name, known, fits) if len(cx.diagnostics) < MOST_GUESSES else None
+
+
+def takes(cx: Context, name: str, given: int) -> bool:
+    """Whether a function may be called with so many arguments without a name, as far as it is known."""
+    primitive = cx.registry.primitives.get(name)
+    if primitive is not None:
+        return primitive.arity == given
+    files = [f for f in cx.registry.losses.values() if f.name == name]
+    if len(files) != 1:
+        return True
+    try:
+        callee = parse(Source(files[0].path, files[0].read()))
+    except (OSError, UnicodeDecodeError, DiagnosticError):
+        return False
+    inputs = [(decl, item) for decl in callee.decls if isinstance(decl, ast.InputDecl) for item in decl.items]
+    needed = sum(decl.default is None and decl.draw is None for decl, _ in inputs)
+    return needed <= given <= len(inputs)
 
 
 def functions_known(cx: Context, scope: Scope) -> list[str]:
@@ -128,8 +146,8 @@ def _chain(names: list[str]) -> str:
     return " → ".join(f"`{name}`" for name in names)
 
 
-def unknown_function(cx: Context, scope: Scope, name: str, span: Span) -> Term:
-    """Report a function that doesn't exist."""
+def unknown_function(cx: Context, scope: Scope, name: str, span: Span, given: int | None = None) -> Term:
+    """Report a function that doesn't exist, called with so many arguments that have no name."""
     if name in cx.gaps.functions:
         return POISON
     if name in FUNCTIONS:
@@ -148,7 +166,7 @@ def unknown_function(cx: Context, scope: Scope, name: str, span: Span) -> Term:
         message = f"`{name}` is this file, which can't call itself: losses are written out where they are called"
         fix = "say it with a reduction over an axis, or rename the file if another loss is meant"
         return cx.error(scope, "E0206", message, span, "calls itself", fix)
-    near = guess(cx, name, functions_known(cx, scope))
+    near = guess(cx, name, functions_known(cx, scope), lambda c: given is None or takes(cx, c, given))
     fix = f"did you mean `{near}`?" if near else f"define it, `def {name}(x) = …`, or install the pack that brings it"
     blamed = absent(name, cx.registry.failures)
     message = f"there is no function `{name}`" + (f", but {blamed}" if blamed else "")

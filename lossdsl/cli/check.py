@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +17,7 @@ from lossdsl.source.text import Source
 if TYPE_CHECKING:
     from lossdsl.check.typed import CheckedLoss
     from lossdsl.ir.graph import Graph
+    from lossdsl.pipeline import Middle
     from lossdsl.registry import Registry
     from lossdsl.source.diagnostic import Diagnostic
 
@@ -87,15 +89,15 @@ def _whole(source: Source, registry: Registry, prove: bool) -> tuple[dict[str, A
     from lossdsl.derive.claims.decide import decide
     from lossdsl.derive.examples import run_examples
     from lossdsl.pipeline import middle
-    from lossdsl.source.diagnostic import DiagnosticError
+    from lossdsl.source.diagnostic import DiagnosticError, in_order
 
     record: dict[str, Any] = {"file": source.name, "name": None, "examples": []}
     try:
-        made = middle(source, registry)
+        made, wrong = _made(source, registry)
         record["name"] = made.checked.name
 
         def lowered(modes: Mapping[str, str]) -> Graph:
-            return middle(source, registry, modes).graph if modes else made.graph
+            return middle(made.source, registry, modes).graph if modes else made.graph
 
         results = run_examples(made.checked, registry, lowered)
         verdicts = decide(made.lossdef, made.checked, registry)
@@ -109,8 +111,44 @@ def _whole(source: Source, registry: Registry, prove: bool) -> tuple[dict[str, A
         | {"points": v.points, "digits": v.digits, "seed": v.seed, "text": str(v)}
         for v in verdicts
     ]
-    problems = [*(r.problem for r in results), *(v.problem for v in verdicts)]
-    return record, [*made.checked.warnings, *(p for p in problems if p is not None)]
+    problems = [*(r.problem for r in results if r.problem is not None), *(p for v in verdicts for p in v.problems)]
+    return record, [*made.checked.warnings, *(in_order([*wrong, *problems]) if wrong else problems)]
+
+
+def _made(source: Source, registry: Registry) -> tuple[Middle, Sequence[Diagnostic]]:
+    """A file, and what is wrong with some of its claims and examples, which doesn't hide what becomes of the others."""
+    from lossdsl.pipeline import middle
+    from lossdsl.source.diagnostic import DiagnosticError
+
+    try:
+        return middle(source, registry), ()
+    except DiagnosticError as error:
+        rest = _without(source, error.diagnostics)
+        if rest is None:
+            raise
+        try:
+            return middle(rest, registry), error.diagnostics
+        except DiagnosticError:
+            raise error from None
+
+
+def _without(source: Source, wrong: Sequence[Diagnostic]) -> Source | None:
+    """The text without the claims and examples that are wrong; None where more than those is."""
+    from lossdsl.syntax.parse import read
+
+    reading = read(source)
+    if reading.problems or reading.loss is None:
+        return None
+    spans = {*(claim.span for claim in reading.loss.claims), *(example.span for example in reading.loss.examples)}
+    here = {d: next((s for s in spans if s.start <= d.labels[0].span.start < s.end), None) for d in wrong}
+    text = source.text
+    for span in here.values():
+        if span is None:
+            return None
+        start = text.rfind("\n", 0, span.start) + 1  # with the word before it
+        blank = "".join(c if c == "\n" else " " for c in text[start : span.end])
+        text = text[:start] + blank + text[span.end :]
+    return replace(source, text=text)
 
 
 def _accuracy(source: Source, registry: Registry, record: dict[str, Any]) -> str:

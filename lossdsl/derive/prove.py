@@ -1,5 +1,8 @@
 """Proofs about a loss, each in a child process with limits on time and memory: `python -m lossdsl.derive.prove`.
 
+Time is what the child computes, so that a machine that is busy with something else, or was paused, turns no proof into
+none; the parent's clock, which runs `PATIENCE` times as long, is for a child that does nothing.
+
 The child reads one JSON object from its input and writes one a line, each replacing the one before: a proof that is
 cut short leaves what it had found. The parent imports no sympy and never waits longer than it was told.
 """
@@ -18,16 +21,18 @@ from typing import Any, Literal
 
 from lossdsl.check.typed import CheckedLoss
 from lossdsl.derive.derive import derive
+from lossdsl.derive.limits import hold_at_most, ring_after
 from lossdsl.derive.transport import from_json, to_json
 from lossdsl.ir.graph import Graph, JointGraph
 from lossdsl.ir.lower import lower
 from lossdsl.registry import Registry, base_registry
 from lossdsl.source.diagnostic import InternalError
 
+KILLED = (-9, -24, -27)  # by the parent's clock or the system, or by the child's own (SIGXCPU, SIGPROF)
 POINTS = 3
-TIMEOUT = 20.0  # seconds
+TIMEOUT = 20.0  # seconds of computing
 LOADING = 30.0  # more for a child's start
-PATIENCE = 3  # how much longer than it may compute a child is waited for
+PATIENCE = 10  # how much longer than it may compute a child is waited for
 MEMORY = 3 * 2**30  # bytes of address space
 
 
@@ -78,6 +83,7 @@ def prove_graph(
         "defaults": defaults or {},
         "points": POINTS,
         "memory": memory,
+        "timeout": timeout,
     }
     # -P: a file of the working directory that is called sympy.py is not what is meant.
     command = [sys.executable, "-P", "-m", "lossdsl.derive.prove"]
@@ -85,7 +91,7 @@ def prove_graph(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=_environment(), text=True
     ) as child:
         try:
-            out, err = child.communicate(json.dumps(request), timeout)
+            out, err = child.communicate(json.dumps(request), PATIENCE * timeout + LOADING)
         except subprocess.TimeoutExpired:
             child.kill()
             out, err = child.communicate()
@@ -93,7 +99,7 @@ def prove_graph(
     if lines:
         return Proof(**json.loads(lines[-1]))
     short = "MemoryError" in err or "Cannot allocate memory" in err  # whose memory gave out, in Python or in a call
-    if child.returncode not in (0, -9) and not short:  # -9: killed by this clock or by the system
+    if child.returncode not in (0, *KILLED) and not short:
         raise InternalError(f"the proof of {graph.name} failed:\n{err[-2000:]}")
     return Proof("timeout")
 
@@ -190,22 +196,15 @@ def main() -> int:
     from lossdsl.derive.symbolic.claims import answers
 
     request = json.load(sys.stdin)
-    _limit(request["memory"])
+    hold_at_most(request["memory"])
     if "claims" in request:
         for shown in answers(request["claims"], base_registry(), request["timeout"]):
             print(json.dumps({"shown": shown}), flush=True)
         return 0
+    ring_after(request["timeout"])
     for proof in prove(request):
         print(json.dumps(asdict(proof)), flush=True)
     return 0
-
-
-def _limit(memory: int) -> None:
-    try:
-        import resource
-    except ImportError:  # Windows has no such limits; the parent's clock still runs
-        return
-    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
 
 
 if __name__ == "__main__":

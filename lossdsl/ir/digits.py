@@ -15,6 +15,7 @@ from lossdsl.ir.floats import product, shared
 from lossdsl.ir.graph import Scalar
 
 DIGITS = 110  # so that 50 are left after any cancellation that a float could show
+FAR = 1024  # bits of an exponent: beyond, a tower of powers would fill the memory, and is NaN, which says nothing
 
 
 @cache
@@ -62,21 +63,31 @@ def multiprecision() -> Arithmetic:
             return mp.inf
         return mp.loggamma(x) if x > 0 else mp.log(abs(mp.gamma(x)))
 
+    def psi(n: int, x: Any) -> Any:  # mpmath goes from x to 0 in steps of 1
+        return mp.nan if x < -FAR else mp.psi(n, x)
+
+    def near(function: Callable[[Any], Any], beyond: Callable[[Any], Any] = lambda x: mp.nan) -> Callable[[Any], Any]:
+        """The function where its argument has at most FAR binary digits before the point: its time is bounded."""
+        return lambda x: beyond(x) if _far(mp, x) else function(x)
+
     def sine(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        return lambda x: mp.nan if mp.isinf(x) else function(x)
+        return near(lambda x: mp.nan if mp.isinf(x) else function(x))
 
     own = shared(real)
     own["mul"] = product(real)
     own["div"] = guarded(divide)
     own["pow"] = guarded(lambda x, y: _mp_power(mp, x, y))
-    own["round"] = guarded(mp.nint)
-    own["lgamma"] = guarded(lgamma)
+    own["round"] = guarded(near(mp.nint, lambda x: x))
+    own["floor"] = guarded(near(mp.floor, lambda x: x))
+    own["lgamma"] = guarded(near(lgamma))
     own["log"] = guarded(lambda x: mp.nan if x < 0 else mp.log(x))
-    for name in ("exp", "sqrt", "expm1", "tanh", "atan", "asin", "acos", "erf", "floor", "digamma"):
+    for name in ("sqrt", "atan", "asin", "acos"):
         own[name] = guarded(getattr(mp, name))
+    for name in ("exp", "expm1", "tanh", "erf", "digamma"):
+        own[name] = guarded(near(getattr(mp, name)))
     own["log1p"] = guarded(lambda x: mp.ninf if x == -1 else mp.nan if x < -1 else mp.log1p(x))
-    own["trigamma"] = guarded(lambda x: mp.psi(1, x))
-    own["tetragamma"] = guarded(lambda x: mp.psi(2, x))
+    own["trigamma"] = guarded(near(lambda x: psi(1, x)))
+    own["tetragamma"] = guarded(near(lambda x: psi(2, x)))
     for name in ("sin", "cos", "tan"):
         own[name] = guarded(sine(getattr(mp, name)))
     return Arithmetic("mpmath", real, constant, own, exact=True)
@@ -84,6 +95,11 @@ def multiprecision() -> Arithmetic:
 
 def _python(x: Any) -> Any:
     return x.item() if isinstance(x, np.generic) else x
+
+
+def _far(mp: Any, x: Any) -> bool:
+    """Whether a finite number has more than `FAR` binary digits before the point."""
+    return bool(mp.isfinite(x) and x != 0 and mp.mag(x) > FAR)
 
 
 def _mp_power(mp: Any, x: Any, y: Any) -> Any:
@@ -98,4 +114,6 @@ def _mp_power(mp: Any, x: Any, y: Any) -> Any:
     if mp.isinf(x):
         size = mp.inf if y > 0 else mp.mpf(0)
         return -size if x < 0 and mp.isint(y) and int(y) % 2 else size
+    if _far(mp, y) or _far(mp, y * mp.log(abs(x))):
+        return mp.nan
     return x ** int(y) if mp.isint(y) else mp.nan if x < 0 else mp.power(x, y)

@@ -20,7 +20,8 @@ def check_loss(path: str | os.PathLike[str]) -> None:
     assert not made.checked.warnings, f"{path}: {made.checked.warnings[0].message}"
     results = run_examples(made.checked, registry(), lambda modes: middle(source, registry(), modes).graph)
     assert results, f"{path} has no example: one pins what the equation means"
-    problems = [*(r.problem for r in results), *(v.problem for v in decide(made.lossdef, made.checked, registry()))]
-    wrong = [p for p in problems if p is not None and p.severity == "error"]
+    problems = [r.problem for r in results if r.problem is not None]
+    problems += [p for v in decide(made.lossdef, made.checked, registry()) for p in v.problems]
+    wrong = [p for p in problems if p.severity == "error"]
     if wrong:
         raise DiagnosticError(source, wrong)

@@ -39,8 +39,8 @@ def diagnostics(source: Source) -> tuple[Diagnostic, ...]:
         return error.diagnostics
     examples = run_examples(made.checked, REGISTRY, lambda modes: made.graph)
     verdicts = decide(made.lossdef, made.checked, REGISTRY, timeout=0)
-    problems = [*(r.problem for r in examples), *(v.problem for v in verdicts)]
-    return (*made.checked.warnings, *(p for p in problems if p is not None))
+    problems = [*(r.problem for r in examples if r.problem is not None), *(p for v in verdicts for p in v.problems)]
+    return (*made.checked.warnings, *problems)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(HERE).with_suffix("").as_posix())

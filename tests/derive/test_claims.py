@@ -290,3 +290,22 @@ def test_sympy_shows_nothing_that_is_false() -> None:
         question(HEAD + "return softmax(logits)[target]^2\n", "proper"),
     ]
     assert settle(true + false, 20) == [True] * len(true) + [False] * len(false)
+
+
+JUMPING = "loss l\ninput x[N]\nparam q = 0.5 in [0, 2]\nreturn x^2 + sign(q - 1) + (if q > 1 then 1 else 0)\n"
+
+
+@pytest.mark.parametrize(
+    ("claim", "status", "side"),
+    [
+        ("loss == x^2 + 2 when q -> 1", "refuted", "from below"),
+        ("loss == x^2 - 1 when q -> 1", "refuted", "from above"),
+        ("loss == x^2 + 2 when q -> 2", "proved", ""),  # the param's values end there
+        ("loss == x^2 - 1 when q -> 0", "proved", ""),
+    ],
+)
+def test_a_limit_is_of_both_sides(claim: str, status: str, side: str) -> None:
+    (verdict,) = verdicts(JUMPING, claim)
+    assert verdict.status == status
+    assert verdict.detail.endswith(side)
+    assert verdict.status == "proved" or verdict.problem is not None

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -188,3 +195,29 @@ def test_what_was_found_in_time_is_kept() -> None:
     graph, joint = graphs_of(STANDARD / "bce.loss")
     request = {"graph": to_json(graph), "joint": to_json(joint.graph), "defaults": {}, "points": 2}
     assert [str(p) for p in prove(request)] == ["held at 1 point", "held at 2 points", "proved"]
+
+
+def test_a_proof_may_wait_for_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time is what the child computes: one that stands still for twice as long as it may compute still answers."""
+    from lossdsl.derive import prove
+
+    graph, joint = graphs_of(STANDARD / "mean_absolute_error.loss")
+    patient = subprocess.Popen
+
+    def paused(*args: Any, **more: Any) -> Any:
+        child = patient(*args, **more)
+        os.kill(child.pid, signal.SIGSTOP)
+        threading.Timer(5.0, os.kill, (child.pid, signal.SIGCONT)).start()
+        return child
+
+    monkeypatch.setattr(prove.subprocess, "Popen", paused)
+    assert prove_graph(graph, joint, REGISTRY, timeout=2.5).status == "proved"
+
+
+def test_a_call_that_no_signal_of_python_ends_is_ended() -> None:
+    """A power of two large numbers is one call, which looks at no signals."""
+    code = "from lossdsl.derive.limits import compute_at_most; compute_at_most(1); 9**387420489"
+    started = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", code], check=False, timeout=60)
+    assert done.returncode == -signal.SIGXCPU
+    assert time.monotonic() - started < 30

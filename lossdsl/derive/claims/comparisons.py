@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from math import inf
@@ -14,11 +15,13 @@ from lossdsl.derive.claims.everywhere import never_negative_everywhere
 from lossdsl.derive.claims.setting import Replacement, Subject, place
 from lossdsl.derive.claims.verdict import Found
 from lossdsl.ir.builder import Builder
+from lossdsl.primitives.interval import REALS
 from lossdsl.syntax import ast
 
 STEPS = (Fraction(1, 10**20), Fraction(1, 10**40))  # from a limit; the reciprocals stand for infinity
 AGREE = 1e-15  # of both sides at the second step, if the difference hasn't shrunk
 NEAR = (4.0,)  # how far out a limit is tried: where a probability is below its last step, it is not near yet
+BELOW = {"+": "above", "-": "below"}
 SHRINKS = Fraction(3, 4)  # by at least this, even where it goes like 1/log
 
 
@@ -38,7 +41,7 @@ def settings(about: Subject, when: Sequence[ast.Condition], near: Fraction | Non
         if condition.limit:
             if near is None:
                 continue
-            number = abs(1 / near) if number == inf else Fraction(number) + near
+            number = (1 if number > 0 else -1) * abs(1 / near) if abs(number) == inf else Fraction(number) + near
         found[condition.name] = partial(Builder.const, value=number)
     return found
 
@@ -120,27 +123,37 @@ def _limit(about: Subject, op: str, right: ast.Expr, when: Sequence[ast.Conditio
     (to,) = (c for c in when if c.limit)
     leaf = next((leaf for leaf in about.graph.leaves if leaf.name == to.name), None)
     number = value_of(to.value)
-    side = "-" if leaf is not None and leaf.type.interval.high == number else "+"
-    one_sided = leaf is not None and number in (leaf.type.interval.low, leaf.type.interval.high)
+    within = leaf.type.interval if leaf is not None else REALS
+    sides = [s for s, end in (("+", within.high), ("-", within.low)) if float(number) != end]
+    sides = sides[:1] if abs(number) == inf else sides  # there is nothing beyond
+    found = Found("undecided", "the param has no values near it")
+    for side in sides:
+        found = _near_by(about, right, when, side)
+        if found.status != "held":
+            return found if len(sides) == 1 else replace(found, detail=f"{found.detail}, from {BELOW[side]}")
+    exact = about.builder()
+    replaced = settings(about, when)
+    both = [place(exact, graph, replaced)["rows"] for graph in (about.graph, about.expression(right))]
+    return asked(
+        about,
+        found,
+        exact,
+        exact.node("sub", both),
+        "limit",
+        param=to.name,
+        to=str(number),
+        sides=sides,
+    )
+
+
+def _near_by(about: Subject, right: ast.Expr, when: Sequence[ast.Condition], side: str) -> Found:
+    """Whether the sides come together when the param comes near its limit from one side."""
     b = about.builder()
-    gaps = []
+    gaps, sides = [], []
     for step in STEPS:
         replaced = settings(about, when, near=step if side == "+" else -step)
         sides = [place(b, graph, replaced)["rows"] for graph in (about.graph, about.expression(right))]
         gaps.append(b.node("abs", [b.node("sub", sides)]))
     excess = b.node("sub", [gaps[1], b.node("mul", [b.const(SHRINKS), gaps[0]])])
     fails = lambda d, size: bool(d > AGREE * (1 + size))  # noqa: E731
-    found = at_points.tried(about, b, excess, fails, sides[1], far=NEAR)
-    exact = about.builder()
-    replaced = settings(about, when)
-    sides = [place(exact, graph, replaced)["rows"] for graph in (about.graph, about.expression(right))]
-    return asked(
-        about,
-        found,
-        exact,
-        exact.node("sub", sides),
-        "limit",
-        param=to.name,
-        to="inf" if number == inf else str(number),
-        sides=[side] if one_sided else ["+", "-"],
-    )
+    return at_points.tried(about, b, excess, fails, sides[1], far=NEAR)

@@ -7,9 +7,16 @@ from fractions import Fraction
 from math import inf
 from typing import Any
 
+from lossdsl.ir.rules.algebra import small
+
 
 def number(op: str, v: Sequence[Any]) -> Any:
-    """The exact value of an operation on numbers; None where it has none."""
+    """The exact value of an operation on numbers; None where it has none, or one of too many digits."""
+    found = _number(op, v)
+    return None if isinstance(found, Fraction) and not small(found) else found
+
+
+def _number(op: str, v: Sequence[Any]) -> Any:
     if any(isinstance(x, float) for x in v) and op not in (
         "lt",
         "le",

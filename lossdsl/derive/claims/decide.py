@@ -14,7 +14,7 @@ from lossdsl.derive.claims.setting import Subject, place, subject
 from lossdsl.derive.claims.verdict import Found, Verdict
 from lossdsl.derive.prove import TIMEOUT, settle
 from lossdsl.registry import Registry
-from lossdsl.source.diagnostic import Diagnostic, DiagnosticError
+from lossdsl.source.diagnostic import DiagnosticError
 from lossdsl.syntax import ast
 
 ABOUT_ONE: Mapping[str, Callable[[Subject, str], Found]] = {
@@ -27,7 +27,7 @@ ABOUT_ONE: Mapping[str, Callable[[Subject, str], Found]] = {
 def decide(
     lossdef: ast.LossDef, checked: CheckedLoss, registry: Registry, timeout: float = TIMEOUT
 ) -> tuple[Verdict, ...]:
-    """Every claim's verdict, in the order of the file. DiagnosticError where a claim itself is wrong.
+    """Every claim's verdict, in the order of the file; one that is wrong itself hides none of the others.
 
     By rules and intervals, then at points; what holds there is put to sympy in a child process, with `timeout`
     seconds a claim (0: never).
@@ -36,14 +36,11 @@ def decide(
         return ()
     about = subject(lossdef, checked, registry)
     found: list[Found] = []
-    wrong: list[Diagnostic] = []
     for claim in lossdef.claims:
         try:
             found.append(_decided(_chosen(about, claim.when), claim))
         except DiagnosticError as error:
-            wrong += error.diagnostics
-    if wrong:
-        raise DiagnosticError(checked.source, wrong)
+            found.append(Found("wrong", error.diagnostics[0].message, wrong=error.diagnostics))
     if timeout > 0:
         found = _proved(found, timeout)
     return tuple(_verdict(about, claim, f) for claim, f in zip(lossdef.claims, found, strict=True))
@@ -62,7 +59,7 @@ def _verdict(about: Subject, claim: ast.Claim, found: Found) -> Verdict:
     text = about.source.text[claim.span.start : claim.span.end].removeprefix("claim").strip()
     if found.status == "held":
         return Verdict(text, "held", found.detail, claim.span, found.points, DIGITS, SEED)
-    return Verdict(text, found.status, found.detail, claim.span)
+    return Verdict(text, found.status, found.detail, claim.span, wrong=found.wrong)
 
 
 def _decided(about: Subject, claim: ast.Claim) -> Found:

@@ -69,7 +69,7 @@ def fold(s: Scalars, op: str, args: tuple[int, ...]) -> int | None:
             if values[1] == 1:
                 return args[0]
             inner = s.nodes[args[0]][1]
-            whole = values[1] is not None and Fraction(values[1]).denominator == 1
+            whole = isinstance(values[1], int | Fraction) and values[1].denominator == 1
             if whole and ops[0] in ("mul", "div"):
                 return s.node(ops[0], [s.node("pow", [a, args[1]]) for a in inner])
             if values[1] == 2 and ops[0] == "neg":

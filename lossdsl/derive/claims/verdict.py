@@ -9,7 +9,7 @@ from typing import Any, Literal
 from lossdsl.source.diagnostic import Diagnostic, Label
 from lossdsl.source.text import Span
 
-Status = Literal["proved", "held", "refuted", "undecided"]
+Status = Literal["proved", "held", "refuted", "undecided", "wrong"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,7 @@ class Found:
     detail: str = ""
     points: int = 0
     question: Mapping[str, Any] | None = None
+    wrong: tuple[Diagnostic, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class Verdict:
     held        at `points` points drawn from `seed`, to `digits` digits
     refuted     `detail` is a counterexample, as small as it could be made
     undecided   it could not be tried; `detail` says why
+    wrong       what it compares with is no expression of the loss; `wrong` says why
     """
 
     claim: str
@@ -40,6 +42,7 @@ class Verdict:
     points: int = 0
     digits: int = 0
     seed: int = 0
+    wrong: tuple[Diagnostic, ...] = ()
 
     def __str__(self) -> str:
         if self.status == "held":
@@ -47,8 +50,16 @@ class Verdict:
         return f"{self.status}{' at' if self.status == 'refuted' else ':'} {self.detail}"
 
     @property
+    def problems(self) -> tuple[Diagnostic, ...]:
+        """All that is to be said of a claim that is wrong, false, or that can't be decided."""
+        found = self.problem
+        return self.wrong or (() if found is None else (found,))
+
+    @property
     def problem(self) -> Diagnostic | None:
-        """What is to be said of a claim that is false, or that can't be decided."""
+        """The first of them."""
+        if self.wrong:
+            return self.wrong[0]
         if self.status == "undecided":
             label = Label(self.span, self.detail)
             return Diagnostic("E0904", "the claim can't be decided", (label,), "state it in one of the forms of claims")
