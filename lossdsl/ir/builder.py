@@ -21,6 +21,7 @@ from lossdsl.source.text import Span
 
 # Picks are pushed through these besides the pointwise primitives: their value at an index needs no other index.
 _TRANSPARENT = ("detach",)
+_Key = tuple[str, tuple[int, ...], tuple[Attr, ...], bool]
 
 
 def bound_axes(node: Node) -> frozenset[str]:
@@ -35,6 +36,11 @@ def bound_axes(node: Node) -> frozenset[str]:
         case "logdet" | "inverse" | "transpose_inverse" | "solve" | "eigvals" | "eigvecs":
             return frozenset(str(a) for a in node.attrs[:2])
     return frozenset()
+
+
+def _key(op: str, args: Sequence[int], attrs: tuple[Attr, ...]) -> _Key:
+    # 1, 1.0 and True are one dictionary key: a bool constant must not become a number.
+    return op, tuple(args), attrs, bool(attrs) and isinstance(attrs[0], bool)
 
 
 class Builder:
@@ -54,7 +60,7 @@ class Builder:
         self.leaves: dict[str, Leaf] = {}
         self.f = Namespace(self)
         self.picked: dict[str, list[int]] = {}  # axis -> index nodes it was replaced by: what rules look for
-        self._ids: dict[tuple[str, tuple[int, ...], tuple[Attr, ...], bool], int] = {}
+        self._ids: dict[_Key, int] = {}
         self._picks: dict[tuple[int, tuple[tuple[str, int], ...]], int] = {}
         self._from: Span | None = None
         self.logs: dict[int, int | None] = {}  # what `rules/match.as_log` has found
@@ -74,17 +80,19 @@ class Builder:
 
     def raw(self, op: str, args: Sequence[int], attrs: tuple[Attr, ...] = (), type: Type | None = None) -> int:
         """The node as said, without rewriting; `type` where it can't be inferred (a leaf, the unknown of a root)."""
-        # 1, 1.0 and True are one dictionary key: a bool constant must not become a number.
-        key = (op, tuple(args), attrs, bool(attrs) and isinstance(attrs[0], bool))
-        found = self._ids.get(key)
+        found = self.known(op, args, attrs)
         if found is None:
             typed = type or infer(self, op, tuple(args), attrs)
-            self._ids[key] = found = len(self.nodes)
+            self._ids[_key(op, args, attrs)] = found = len(self.nodes)
             if found >= MOST_DERIVED:
                 raise TooLargeError(f"the loss with its derivatives needs more than {MOST_DERIVED} operations")
             self.nodes.append(Node(op, tuple(args), attrs, typed, self._from))
             self._note_axes(typed.axes)
         return found
+
+    def known(self, op: str, args: Sequence[int], attrs: tuple[Attr, ...] = ()) -> int | None:
+        """The node as said, if it is there already."""
+        return self._ids.get(_key(op, args, attrs))
 
     def _note_axes(self, axes: Iterable[str]) -> None:
         """Axes that appear on the way (fresh copies, `C -> K`) join the canonical order behind their base."""

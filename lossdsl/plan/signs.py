@@ -17,8 +17,7 @@ def outside(table: Table, op: str, args: Sequence[int]) -> int | None:
 
     Exact, signs of zeros apart. What two halves of a symmetric loss compute is then computed once.
     """
-    known = table.builder._ids
-    turned = known.get((op, (args[1], args[0]), (), False)) if len(args) == 2 else None
+    turned = table.builder.known(op, (args[1], args[0])) if len(args) == 2 else None
     if turned is not None and op in _COMMUTATIVE:
         return turned
     if turned is not None and op in ("sub", "sub_error"):

@@ -86,7 +86,7 @@ def _exponential(t: Table, node: Node, axes: tuple[str, ...]) -> _Row | None:
     top = t.builder.nodes[m]
     if top.op != "statistic" or top.args != (z,) or top.attrs != ("logsumexp", 0, axes):
         return None
-    rest = t.builder._ids.get(("statistic", (z,), ("logsumexp", 1, axes), False))
+    rest = t.builder.known("statistic", (z,), ("logsumexp", 1, axes))
     return None if rest is None else _Row(z, m, rest, axes)
 
 
