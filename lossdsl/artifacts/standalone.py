@@ -18,7 +18,7 @@ RUNTIME = tuple(
     f"lossdsl.runtime.{name}"
     for name in (
         *("signature", "reduction", "extents", "mismatch", "binding", "quick", "values", "precise", "ops", "lane"),
-        *("kernels", "call", "ahead", "autograd", "images", "inplace", "calling", "ready", "module"),
+        *("kernels", "call", "ahead", "autograd", "images", "inplace", "calling", "ready", "holding", "module"),
     )
 )
 

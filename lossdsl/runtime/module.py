@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any, ClassVar
@@ -12,6 +11,14 @@ from torch import Tensor, nn
 
 from lossdsl.runtime.autograd import traced
 from lossdsl.runtime.calling import call, param
+from lossdsl.runtime.holding import (
+    from_interval,
+    held_param,
+    interval_property,
+    is_unconstrained,
+    mode_property,
+    number_property,
+)
 from lossdsl.runtime.kernels import Compiled
 from lossdsl.runtime.ready import Ready
 from lossdsl.runtime.reduction import (
@@ -20,7 +27,7 @@ from lossdsl.runtime.reduction import (
     check_options,
     memory_bytes,
 )
-from lossdsl.runtime.signature import Bounds, ParamSpec
+from lossdsl.runtime.signature import ParamSpec
 
 OPTIONS = ("reduction", "denominator", "empty", "class_dim", "memory", "inplace")
 LEFT = ("_kept", "_readied")
@@ -54,11 +61,11 @@ class Loss(nn.Module):
         cls._specs = {s.name: s for s in cls.compiled.signature.params}
         for spec in cls._specs.values():
             if spec.learnable and spec.bounds is not None:
-                setattr(cls, spec.name, _constrained(spec))
+                setattr(cls, spec.name, interval_property(spec))
             elif not (spec.learnable or spec.integer or spec.axes):
-                setattr(cls, spec.name, _number(spec.name))
+                setattr(cls, spec.name, number_property(spec.name))
         for name, chosen in cls.compiled.signature.modes:
-            setattr(cls, name, _mode(name, chosen))
+            setattr(cls, name, mode_property(cls.compiled.signature.name, name, chosen))
 
     def __init__(
         self,
@@ -85,15 +92,15 @@ class Loss(nn.Module):
         for name, spec in self._specs.items():
             given = params[name]
             tensor = param(spec, given)
-            if isinstance(given, nn.Parameter) and not _unconstrained(spec):
+            if isinstance(given, nn.Parameter) and not is_unconstrained(spec):
                 self._parameters[name] = given
             elif spec.learnable:
                 raw = tensor.detach().clone()
                 if spec.bounds is not None:
-                    raw, name = _free(spec.bounds, raw), f"raw_{name}"
+                    raw, name = from_interval(spec.bounds, raw), f"raw_{name}"
                 self.register_parameter(name, nn.Parameter(raw))
             else:
-                self._buffers[name] = _held(spec, given, tensor)
+                self._buffers[name] = held_param(spec, given, tensor)
                 self._non_persistent_buffers_set.add(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -104,18 +111,18 @@ class Loss(nn.Module):
             if name == "ignore_index":
                 self.__dict__["_ignore"] = int(value)
             tensor = param(spec, value)
-            if _unconstrained(spec):
+            if is_unconstrained(spec):
                 raw = self._parameters[f"raw_{name}"]
                 assert raw is not None
                 assert spec.bounds is not None
                 with torch.no_grad():
-                    raw.copy_(_free(spec.bounds, tensor))
+                    raw.copy_(from_interval(spec.bounds, tensor))
             elif isinstance(value, nn.Parameter):
                 buffers.pop(name, None)
                 self._non_persistent_buffers_set.discard(name)
                 self._parameters[name] = value
             elif name in buffers:
-                buffers[name] = _held(spec, value, tensor)
+                buffers[name] = held_param(spec, value, tensor)
             else:
                 with torch.no_grad():
                     self._parameters[name].copy_(tensor)  # type: ignore[union-attr]
@@ -308,80 +315,3 @@ def _revive(build: Callable[..., type[Loss]], args: tuple[Any, ...]) -> Loss:
     """An empty module of the class that `build` makes; its state is set afterwards."""
     kind = build(*args)
     return kind.__new__(kind)
-
-
-# --- how params are held --------------------------------------------------------------
-
-
-def _held(spec: ParamSpec, given: Any, tensor: Tensor) -> Tensor:
-    """A float is held in one dimension: of a 0-d float64 tensor torch.compile makes a
-    number first, fails, and compiles again. What wants a gradient is held in its own
-    dtype: a copy in float64 would stay behind when an optimizer moves it."""
-    if isinstance(given, Tensor) and given.requires_grad:
-        tensor = given
-    return tensor if spec.integer or spec.axes else tensor.reshape(1)
-
-
-def _unconstrained(spec: ParamSpec) -> bool:
-    """Whether a param is kept as `raw_NAME`, from which its interval is made."""
-    return spec.learnable and spec.bounds is not None
-
-
-def _number(name: str) -> property:
-    def get(self: Loss) -> Tensor:
-        tensor = self._buffers.get(name)
-        if tensor is None:
-            tensor = self._parameters[name]
-        assert tensor is not None
-        return tensor.reshape(())
-
-    return property(get)
-
-
-def _mode(name: str, chosen: str) -> property:
-    def put(self: Loss, value: Any) -> None:
-        raise AttributeError(
-            f"{name} is a mode of {self.compiled.signature.name}, fixed when the loss "
-            f"is built: build another, with {name}={value!r}"
-        )
-
-    return property(lambda self: chosen, put)
-
-
-# --- learnable params with an interval ------------------------------------------------
-
-
-def _constrained(spec: ParamSpec) -> property:
-    bounds, name = spec.bounds, f"raw_{spec.name}"
-    assert bounds is not None
-
-    def get(self: Loss) -> Tensor:
-        raw = self._parameters[name]
-        assert raw is not None
-        return _bound(bounds, raw)
-
-    return property(get)
-
-
-def _bound(bounds: Bounds, raw: Tensor) -> Tensor:
-    """From all reals into the interval: softplus from one end, sigmoid between two."""
-    low, high = bounds[:2]
-    if math.isinf(low) and math.isinf(high):
-        return raw
-    if math.isinf(high):
-        return low + nn.functional.softplus(raw, threshold=40.0)
-    if math.isinf(low):
-        return high - nn.functional.softplus(raw, threshold=40.0)
-    return low + (high - low) * torch.sigmoid(raw)
-
-
-def _free(bounds: Bounds, value: Tensor) -> Tensor:
-    """The inverse of `_bound`; at an end, the nearest number that has one."""
-    low, high = bounds[:2]
-    if math.isinf(low) and math.isinf(high):
-        return value
-    if math.isinf(low) or math.isinf(high):
-        gap = (value - low if math.isinf(high) else high - value).clamp_min(1e-300)
-        return gap + torch.log(-torch.expm1(-gap))
-    part = ((value - low) / (high - low)).clamp(1e-16, 1 - 1e-16)
-    return torch.log(part) - torch.log1p(-part)

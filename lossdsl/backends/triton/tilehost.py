@@ -10,7 +10,8 @@ from lossdsl.backends.triton.blocks import stops, width
 from lossdsl.backends.triton.host import _given, _names, _new, launch, summed
 from lossdsl.backends.triton.kernel import kernels
 from lossdsl.backends.triton.layout import wrapped
-from lossdsl.backends.triton.products import Product, Side, Tiled
+from lossdsl.backends.triton.products import Tiled
+from lossdsl.backends.triton.separating import Product, Side
 from lossdsl.backends.triton.sharing import shared, tiles
 from lossdsl.backends.triton.spell import identifier
 from lossdsl.backends.triton.stages import Stage

@@ -11,7 +11,8 @@ from lossdsl.backends.triton.arguments import arguments, cols, divisors, size
 from lossdsl.backends.triton.blocks import Blocks, width
 from lossdsl.backends.triton.layout import wrapped
 from lossdsl.backends.triton.notes import docstring, purpose
-from lossdsl.backends.triton.products import Product, Tiled
+from lossdsl.backends.triton.products import Tiled
+from lossdsl.backends.triton.separating import Product
 from lossdsl.backends.triton.sharing import shared
 from lossdsl.backends.triton.spell import Term, identifier
 from lossdsl.backends.triton.stages import Guard, Item, Stage, Sweep
