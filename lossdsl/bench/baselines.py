@@ -29,7 +29,8 @@ def by_hand(
     params = {p.name: p.default for p in whole.checked.params if not p.modes}
     try:
         graph = lower(whole.checked, registry)
-        module = handwritten(graph, [i.name for i in whole.checked.inputs], params, sizes)
+        names = [i.name for i in whole.checked.inputs]
+        module = handwritten(graph, names, params, sizes, reduced=whole.checked.kind != "map")
     except NoWordError:
         return _composed(whole, places, compiled)
     module = module.to(dtype)

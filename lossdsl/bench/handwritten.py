@@ -88,9 +88,14 @@ REDUCTIONS: dict[str, tuple[Callable[..., Value], float]] = {
 
 
 def handwritten(
-    graph: Graph, inputs: Sequence[str], params: Mapping[str, Any], sizes: Mapping[str, int]
+    graph: Graph,
+    inputs: Sequence[str],
+    params: Mapping[str, Any],
+    sizes: Mapping[str, int],
+    reduced: bool = True,
 ) -> torch.fx.GraphModule:
-    """The mean loss of the inputs, tensors in this order, as a module whose `code` can be read.
+    """The mean loss of the inputs, tensors in this order, as a module whose `code` can be read; not `reduced`: a map,
+    which is in memory as a whole.
 
     `params` are numbers or sequences by name (these in float64), `sizes` the extents of axes. NoWordError for a graph
     with an operation that torch has no one word for.
@@ -101,7 +106,7 @@ def handwritten(
         if leaf.name in params
         for a in leaf.axes  # of vectors: params have no further axes
     }
-    return _Writing(graph, torch.fx.Graph(), {**sizes, **own}).module(inputs, params)
+    return _Writing(graph, torch.fx.Graph(), {**sizes, **own}).module(inputs, params, reduced)
 
 
 @dataclass(slots=True)
@@ -113,7 +118,7 @@ class _Writing:
     vectors: torch.nn.Module = field(default_factory=torch.nn.Module)
     tracer: Any = None
 
-    def module(self, inputs: Sequence[str], params: Mapping[str, Any]) -> torch.fx.GraphModule:
+    def module(self, inputs: Sequence[str], params: Mapping[str, Any], reduced: bool) -> torch.fx.GraphModule:
         self.tracer = torch.fx.proxy.GraphAppendingTracer(self.lines)
         given: dict[str, Value] = {n: self._proxy(self.lines.placeholder(n)) for n in inputs}
         given["@ignore_index"] = _Never()
@@ -127,7 +132,9 @@ class _Writing:
                 self.values[n] = self._laid(leaf, x)
             else:
                 self.values[n] = self._value(node)
-        self.lines.output(self._mean(outputs["rows"], outputs.get("weight")).node)
+        rows = outputs["rows"]
+        found = self._mean(rows, outputs.get("weight")) if reduced else self._spread(rows, set(self.graph.batch))
+        self.lines.output(found.node)
         self.lines.eliminate_dead_code()
         return torch.fx.GraphModule(self.vectors, self.lines)
 

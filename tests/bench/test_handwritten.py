@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from lossdsl import bench
+from lossdsl.bench.baselines import by_hand
 from lossdsl.bench.candidates import by_autograd, by_module
 from lossdsl.bench.comparing import difference, results
 from lossdsl.bench.handwritten import NoWordError, handwritten
@@ -57,3 +58,19 @@ def test_it_reads_as_one_would_write_it() -> None:
 def test_islands_have_no_word() -> None:  # a root's unknown
     with pytest.raises(NoWordError, match=r"^var$"):
         written("std/sparsemax_loss")
+
+
+def test_a_map_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ours is: a mean that `torch.compile` fused into it would spare the map itself, which is what is asked for."""
+    built = build(source("std/softpick"), REGISTRY, "torch")
+    sizes = {a.name: 6 if a.batch else 9 for a in built.checked.axes}
+    graph = lower(built.checked, REGISTRY)
+    module = handwritten(graph, ["logits"], {"eps": 1e-8}, sizes, reduced=False).to(torch.float64)
+    tensors = bench.draw(built.checked, sizes, torch.float64)
+    assert module(*tensors).shape == (6, 9)
+    found, wanted = (results(run(tensors)) for run in (by_autograd(module, [0]), by_module(built, [0])))
+    assert difference(found, wanted, 1e-7) == ""
+    compiled: list[torch.nn.Module] = []
+    monkeypatch.setattr(torch, "compile", lambda f, dynamic: compiled.append(f) or f)
+    by_hand(built, REGISTRY, [0], sizes, torch.float64, compiled=True)
+    assert compiled[0](*tensors).shape == (6, 9)
