@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from lossdsl.derive.adjoints import ADJOINTS
 from lossdsl.derive.errors import NotDifferentiableError
+from lossdsl.derive.units import direction, direction_adjoint
 from lossdsl.ir.builder import Builder
 
 
@@ -70,7 +71,10 @@ def reverse(
         node = b[n]
         if node.op in ("leaf", "var"):
             continue
-        if node.op in ADJOINTS:
+        axes = direction(b, n)
+        if axes is not None:
+            direction_adjoint(tape, n, axes, total(b, parts))
+        elif node.op in ADJOINTS:
             ADJOINTS[node.op](tape, n, parts)
         elif b.is_pointwise(node.op):
             _pointwise(tape, n, total(b, parts))
