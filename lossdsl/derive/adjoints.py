@@ -12,6 +12,7 @@ from lossdsl.derive.softmax import logp_adjoint
 
 if TYPE_CHECKING:
     from lossdsl.derive.reverse import Tape
+    from lossdsl.ir.builder import Builder
     from lossdsl.ir.namespace import Ref
 
 Adjoint = Callable[["Tape", int, list[int]], None]
@@ -39,7 +40,8 @@ def _reduce(tape: Tape, n: int, parts: list[int]) -> None:
             logp = b.node("logp", node.args, (axes,))
             part = b.node("mul", [ct, b.node("exp", [logp])])
         case "max" | "min":  # ties share equally
-            ties = b.node("eq", [e, n])
+            by = _compared(b, e, axes)
+            ties = b.node("eq", [by, n if by == e else b.reduce(name, axes, by, mask)])
             if mask is not None:
                 ties = b.node("and", [mask, ties])
             share = b.node("div", [ct, b.reduce("count", axes, b.const(True), ties)])
@@ -53,6 +55,20 @@ def _reduce(tape: Tape, n: int, parts: list[int]) -> None:
     if mask is not None:
         part = b.node("select", [mask, part, b.const(0)])
     tape.spread(e, b.type(e).axes | (b.type(mask).axes if mask is not None else frozenset()), part)
+
+
+def _compared(b: Builder, e: int, axes: tuple[str, ...]) -> int:
+    """What has its largest where e has, without what rounding makes equal: the logits of a softmax, if it is over no
+    other axes than the maximum.
+
+    Probabilities of logits 10^-20 apart are equal in float32, and a maximum of theirs would be shared among all. (Of a
+    graph that isn't rewritten, which others are compared with, e itself.)
+    """
+    node = b[e]
+    if node.op == "exp":
+        node = b[node.args[0]]
+    alone = b.rewriting and node.op == "logp" and node.attrs[0] == axes and len(node.args) == 1
+    return node.args[0] if alone else e
 
 
 def _declared(tape: Tape, n: int, ct: int, axes: tuple[str, ...], mask: int | None) -> int:

@@ -29,18 +29,29 @@ def direction(b: Builder, n: int) -> tuple[str, ...] | None:
     if guarded.op != "select" or b.value(guarded.args[2]) != inf or b[guarded.args[1]].op != "sqrt":
         return None
     (squares,) = b[guarded.args[1]].args
-    condition, total = b[guarded.args[0]], b[squares]
+    condition = b[guarded.args[0]]
     if condition.op != "lt" or condition.args[1] != squares or not is_const(b, condition.args[0], 0):
         return None
-    if total.op != "reduce" or total.attrs[0] != "sum" or len(total.args) > 1 or total.args[0] != _square(b, x):
+    return _squared_length(b, squares, x)
+
+
+def _squared_length(b: Builder, n: int, x: int) -> tuple[str, ...] | None:
+    """The axes A, if n is sum[A](x^2), or that of another sample with x of it."""
+    node = b[n]
+    if node.op == "pick":
+        axes, (source, *places) = node.attrs[0], node.args
+        inner = b[source]
+        if not isinstance(axes, tuple) or inner.op != "reduce" or b[inner.args[0]].op != "pow":
+            return None
+        there = b[inner.args[0]].args[0]
+        own = _squared_length(b, source, there)
+        same = own is not None and b.pick(there, dict(zip(axes, places, strict=True))) == x
+        return own if same else None
+    if node.op != "reduce" or node.attrs[0] != "sum" or len(node.args) > 1:
         return None
-    axes = total.attrs[1]
-    assert isinstance(axes, tuple)
-    return axes
-
-
-def _square(b: Builder, x: int) -> int:
-    return b.node("pow", [x, b.const(2)])
+    over = node.attrs[1]
+    assert isinstance(over, tuple)
+    return over if node.args[0] == b.node("pow", [x, b.const(2)]) else None
 
 
 def direction_adjoint(tape: Tape, n: int, axes: tuple[str, ...], g: int) -> None:

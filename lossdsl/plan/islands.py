@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from lossdsl.plan.kernel import Island
 
-_LINEAR = frozenset({"logdet", "inverse", "solve", "eigvals", "eigvecs"})
-ISLANDS = _LINEAR | {"contract", "cumsum", "order", "root"}
+LINEAR = frozenset({"logdet", "inverse", "solve", "eigvals", "eigvecs"})
+ISLANDS = LINEAR | {"contract", "cumsum", "order", "root"}
 
 
 def consumed(s: Island) -> tuple[str, ...]:

@@ -38,6 +38,8 @@ def as_output(p: Printer, s: Stored, value: Text, given: Buffer | None) -> str:
         if len(text.at(ATOM)) + len(p.converted[given.name].text) > room:
             text = p.named(text, s.buffer.name)
         text = replace(text, text=f"{text.at(ATOM)}.to({p.converted[given.name].text})", binds=ATOM)
+    elif p.single and target == "real":
+        text = replace(text, text=f"{text.at(ATOM)}.to({p.single})", binds=ATOM)
     if text.text.isidentifier():
         return text.text
     origin = p.flat.ops[s.value.op].origin if isinstance(s.value, Ref) else None

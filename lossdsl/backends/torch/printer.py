@@ -19,6 +19,7 @@ from lossdsl.backends.torch.pointwise import apply
 from lossdsl.backends.torch.spell import ATOM, Text
 from lossdsl.backends.torch.uses import count_uses, shared_exponentials
 from lossdsl.check.types import base_axis
+from lossdsl.plan.islands import LINEAR
 from lossdsl.plan.names import axis_name, free_axes, size_argument
 from lossdsl.registry import Registry
 from lossdsl.source.diagnostic import InternalError
@@ -52,6 +53,7 @@ class Printer(Lines):
         self.pending: dict[Ref, Text] = {}  # expressions that have no name yet
         self.sizes: dict[str, str] = {}
         self.is_helper = False
+        self.single = ""  # what results come in, where all is computed in float64 whatever comes in
         self.indices: dict[str, str] = {}
         self.constants: dict[str, str] = {}
         # What a value is called that is stored as it is: outputs that are gradients are still to be cast.
@@ -97,14 +99,24 @@ class Printer(Lines):
         return Function(text + "\n", frozenset(self.helpers))
 
     def _head(self, inputs: Sequence[Buffer], outputs: Sequence[Stored]) -> None:
-        """The dtype to compute in, and what must be kept of the arguments before they are converted."""
+        """The dtype to compute in, and what must be kept of the arguments before they are converted.
+
+        Linear algebra is in float64 with all around it: what is lost in single precision grows with a matrix's
+        condition, which its entries don't show; so it does in the matrix, and in what the inverse multiplies.
+        """
         if self.is_helper:
             self.line(f"dtype = {self.arguments[inputs[0].name]}.dtype")
             return
         real = [self.arguments[b.name] for b in inputs if b.role == "in" and b.dtype == "real"]
         real = [a for a in real if not a.startswith("seed_")] or real
-        self.call("_arithmetic")
-        self.listed(f"dtype = _arithmetic({', '.join(real)})", "dtype = _arithmetic(", real)
+        name = "dtype"
+        if any(op.what == "island" and op.name in LINEAR for op in self.flat.ops):
+            self.line("dtype = torch.float64")
+            own = any(s.buffer.dtype == "real" and self._given(s.buffer) is None for s in outputs)
+            name = self.single = self.names.new("single") if own else ""
+        if name:
+            self.call("_arithmetic")
+            self.listed(f"{name} = _arithmetic({', '.join(real)})", f"{name} = _arithmetic(", real)
         for s in outputs:
             given = self._given(s.buffer)
             if given is not None:
