@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 @click.option("--strict", is_flag=True, help="Warnings too make a file wrong.")
 @click.option("--claims", is_flag=True, help="Say of each claim what became of it, and how.")
 @click.option(
-    "--accuracy", "measuring", is_flag=True, help="Measure value and gradient of every backend against 110 digits."
+    "--accuracy",
+    "measuring",
+    is_flag=True,
+    help="Measure value and gradient of every backend against 110 digits: 10 to 20 s a loss, minutes for a few.",
 )
 @click.option("--prove", is_flag=True, help="Let sympy prove the derived gradient too: up to 20 s a file.")
 def command(
@@ -159,11 +162,22 @@ def _accuracy(source: Source, registry: Registry, record: dict[str, Any]) -> str
     from lossdsl.pipeline import front
 
     try:
-        found = accuracy(front(source, registry).checked, registry, widely=True)
+        found = accuracy(front(source, registry).checked, registry, widely=True, told=_tell(source.name))
     except NotDifferentiableError as error:
         return f"{source.name}: no accuracy is measured: {error}"
     record["accuracy"] = as_record(found)
     return in_words(found)
+
+
+def _tell(name: str) -> Callable[[int, int], None]:
+    """Says on a terminal how far the measuring is, in one line, which goes when all is done."""
+
+    def told(done: int, of: int) -> None:
+        if sys.stderr.isatty():
+            text = f"{name}: {done} of {of} cases" if done < of else ""
+            click.echo(f"\r\033[K{text}", nl=False, err=True)
+
+    return told
 
 
 def _proof(checked: CheckedLoss, registry: Registry) -> dict[str, Any]:

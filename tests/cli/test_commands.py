@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -335,3 +337,16 @@ def test_accuracy_says_what_is_beyond_its_bar_and_what_excuses_it(run, tmp_path,
     half = next(r for r in record["accuracy"]["reports"] if (r["backend"], r["dtype"]) == ("torch", "bfloat16"))
     assert half["units"]["gradient"] == "bfloat16"
     assert 0.5 < half["gradient"]["ulp"] < 3  # 1 in a hundred is 1.3 last places of eight bits
+
+
+def test_accuracy_says_how_far_it_is_on_a_terminal(monkeypatch):
+    from lossdsl.cli.check import _tell
+
+    for terminal, wanted in ((True, "\r\033[Kgap: 2 of 3 cases\r\033[K"), (False, "")):
+        stream = io.StringIO()
+        stream.isatty = lambda terminal=terminal: terminal
+        monkeypatch.setattr(sys, "stderr", stream)
+        told = _tell("gap")
+        told(2, 3)
+        told(3, 3)
+        assert stream.getvalue() == wanted

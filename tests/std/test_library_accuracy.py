@@ -118,7 +118,9 @@ def test_a_wrong_number_is_a_miss() -> None:
 
 
 def test_the_table() -> None:
-    found = accuracy(checked("std/focal"), registry(), dtypes=("float32",))
+    heard: list[tuple[int, int]] = []
+    found = accuracy(checked("std/focal"), registry(), dtypes=("float32",), told=lambda *x: heard.append(x))
+    assert heard == [(k, found.cases) for k in range(found.cases + 1)]
     data = record(found)
     ours, by_hand = data["reports"]
     assert (ours["backend"], by_hand["backend"]) == ("torch", "by hand")
