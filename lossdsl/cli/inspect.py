@@ -30,7 +30,7 @@ DTYPES = ("bfloat16", "float16", "float32", "float64")
     "--length",
     "lengths",
     multiple=True,
-    type=click.IntRange(1),
+    type=click.IntRange(1, 2**31 - 1),
     help="Of a row, or of features that are multiplied; may be repeated.",
 )
 @click.option("--all", "every", is_flag=True, help="Every kernel in every shape that can be chosen (minutes).")

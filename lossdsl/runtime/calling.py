@@ -175,7 +175,8 @@ def _call(
     if compiled.indexed:
         if ignore is not None and ignore < 0:
             _unsigned(signature, tensors, ignore)
-        if traced() or not on_host(tensors[0]):
+        waits = check or (on_host(tensors[0]) and not compiled.emulates)
+        if traced() or not waits:
             bad = poison(signature, bound, skip, compute_dtype(tensors))
         else:
             check_indices(signature, bound, None if skip is None else int(skip))

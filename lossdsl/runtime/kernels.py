@@ -47,6 +47,8 @@ class Compiled:
         self.operands += [signature.inputs[i].given for i in self.computed]
         self.inputs = len(signature.inputs)
         self.indexed = any(s.kind.startswith("index ") for s in signature.inputs)
+        # kernels of a device that run on the host all the same do as on the device
+        self.emulates = bool(getattr(kernels.get("value"), "emulates", False))
         self.quick = tuple(map(Quick, signature.inputs))
         # params that are vectors: their length is looked at in each call
         self.vectors = tuple(

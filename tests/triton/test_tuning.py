@@ -145,6 +145,7 @@ def launched(calls: int, spills: Callable[[dict[str, Any]], int], *, whole: bool
         None if whole else blocks,
         rows=("N",),
         sweeps=("C",),
+        along=("C",),
         sizes=("N", "C"),
         tensors=[(("N", "C"), 1)],
         tiles=(3, 3),

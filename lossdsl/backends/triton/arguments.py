@@ -18,7 +18,10 @@ def cols(axis: str) -> str:
 
 
 def tile_axis(stage: Stage, b: Buffer) -> str | None:
-    """The axis of a buffer whose entries a sweep reads or writes side by side."""
+    """The axis of a buffer whose entries a sweep reads or writes side by side; without sweeps, that of the rows."""
+    if pointwise(stage):
+        rows = [s for s in stage.statements if isinstance(s, Load | Store) and s.buffer == b.name]
+        return b.axes[0] if len(b.axes) == 1 and any(s.index == stage.rows for s in rows) else None
     for sweep in stage.sweeps:
         for s in sweep.body:
             if isinstance(s, Load | Store) and s.buffer == b.name:
@@ -27,6 +30,16 @@ def tile_axis(stage: Stage, b: Buffer) -> str | None:
                     if axis in s.index:
                         return b.axes[s.index.index(axis)]
     return None
+
+
+def pointwise(stage: Stage) -> bool:
+    """Whether a row is one entry, so that rows are what lies side by side."""
+    return not stage.sweeps and len(stage.rows) == 1
+
+
+def along(stage: Stage) -> tuple[str, ...]:
+    """The axes that tiles run along."""
+    return stage.rows if pointwise(stage) else stage.axes
 
 
 def arguments(stage: Stage) -> list[str]:

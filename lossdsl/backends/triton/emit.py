@@ -7,14 +7,15 @@ from lossdsl.backends.triton.expanded import helpers
 from lossdsl.backends.triton.host import function
 from lossdsl.backends.triton.notes import names
 from lossdsl.backends.triton.products import Tiled, multiplies, tiled
-from lossdsl.backends.triton.staging import stages_of
+from lossdsl.backends.triton.stages import Stage
+from lossdsl.backends.triton.staging import long_stages_of, stages_of
 from lossdsl.backends.triton.tilehost import tile_function
 from lossdsl.primitives.scan import load_primitives
 from lossdsl.registry import Registry
 
 RUNTIME = tuple(
     f"lossdsl.backends.triton.{name}"
-    for name in ("device", "lanes", "shapes", "tuning", "launch", "multiply", "rescale")
+    for name in ("device", "lanes", "shapes", "tuning", "launch", "long", "multiply", "rescale")
 )
 
 
@@ -41,12 +42,12 @@ def emit(plan: Plan, registry: Registry | None = None) -> Emitted:
     """
     if registry is None:
         registry = Registry(load_primitives(), {})
-    programs = [(p, stages_of(p)) for p in plan.programs if not multiplies(p)]
+    programs = [(p, stages_of(p), long_stages_of(p)) for p in plan.programs if not multiplies(p)]
     products = [(p, *tiled(p)) for p in plan.programs if multiplies(p)]
-    every = [s for _, stages in programs for s in stages]
+    every = [s for _, short, long in programs for s in (*short, *long) if isinstance(s, Stage)]
     every += [s.stage if isinstance(s, Tiled) else s for _, _, stages in products for s in stages]
     made = helpers(dict.fromkeys(s.op for stage in every for s in stage.statements if isinstance(s, Let)), registry)
-    texts = [*made.values(), *(function(p, stages) for p, stages in programs)]
+    texts = [*made.values(), *(function(*one) for one in programs)]
     texts += [tile_function(*one) for one in products]
     body = "\n\n".join(t.rstrip("\n") + "\n" for t in texts)
     text = f"# fmt: off\n{names()}\n\n{body}# fmt: on\n"  # expressions that stand as they are computed, however long

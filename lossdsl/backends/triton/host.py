@@ -13,25 +13,33 @@ from lossdsl.backends.api import (
     overwritable,
     size_argument,
 )
-from lossdsl.backends.triton.arguments import size, sizes, tile_axis
+from lossdsl.backends.triton.arguments import along, size, sizes, tile_axis
 from lossdsl.backends.triton.blocks import stops, width
 from lossdsl.backends.triton.kernel import kernels
 from lossdsl.backends.triton.layout import WIDTH, wrapped
 from lossdsl.backends.triton.sharing import shared, tiles
 from lossdsl.backends.triton.spell import identifier
-from lossdsl.backends.triton.stages import Stage, Total
+from lossdsl.backends.triton.stages import Between, Stage, Total
+from lossdsl.backends.triton.staging import room
 
 DTYPES = {"int": "torch.int64", "bool": "torch.bool"}
 
 
-def function(program: KernelProgram, stages: Sequence[Stage]) -> str:
-    """The text of a program's kernels, of how they are launched, and of the function that the module offers."""
+def function(program: KernelProgram, stages: Sequence[Stage], long: Sequence[Stage | Between] = ()) -> str:
+    """The text of a program's kernels, of how they are launched, and of the function that the module offers; `long`
+    are the launches for rows that `stages` have no room for, which have a function of their own."""
     kind = program.name.rpartition(".")[2]
     ins = [b for b in program.buffers if b.role in ("in", "param")]
     outs = [b for b in program.buffers if b.role == "out"]
     if not any(b.role == "in" for b in ins):
         raise NotSupportedError(f"{kind}, which takes no tensor")
-    parts = [text for stage in stages for text in (*kernels(stage), launch(stage)) if text]
+    parts = [
+        text
+        for stage in (*stages, *long)
+        if isinstance(stage, Stage)
+        for text in (*kernels(stage), launch(stage))
+        if text
+    ]
     found = axis_sizes(program, {b.name: identifier(b.name) for b in ins})
     loose = free_axes(program)
     signature = [f"{identifier(b.name)}: Tensor" for b in ins]
@@ -39,13 +47,46 @@ def function(program: KernelProgram, stages: Sequence[Stage]) -> str:
     more = [f"{size_argument(a)}: int" for a in loose]
     more += ["into: Sequence[Tensor | None] = ()"] if over else []
     signature += (["*"] if more else []) + more
-    lines = ["@ahead"] if kind.startswith("both") else []
-    lines += wrapped(f"def {kind}(", signature, ") -> tuple[Tensor, ...]:")
-    lines += wrapped("    device = device_of(", [identifier(b.name) for b in ins if b.role == "in"], ")")
+    head = wrapped("    device = device_of(", [identifier(b.name) for b in ins if b.role == "in"], ")")
     reals = [identifier(b.name) for b in ins if b.role == "in" and b.dtype == "real"]
-    lines += wrapped("    real = arithmetic_of(", reals, ")")
-    lines += [f"    {size(axis)} = {text}" for axis, text in found.items() if axis in program.axes]
-    made = {b.name for b in (*ins, *outs)}
+    head += wrapped("    real = arithmetic_of(", reals, ")")
+    head += [f"    {size(axis)} = {text}" for axis, text in found.items() if axis in program.axes]
+    lines = []
+    if long:
+        lines += wrapped(f"def {kind}_long(", signature, ") -> tuple[Tensor, ...]:")
+        lines += [
+            '    """The same for rows that have no room on chip."""',
+            *head,
+            *_body(program, long, outs, {}),
+            "",
+            "",
+        ]
+    lines += ["@ahead"] if kind.startswith("both") else []
+    lines += wrapped(f"def {kind}(", signature, ") -> tuple[Tensor, ...]:")
+    lines += head
+    if long:
+        limit, alive = room(stages)
+        extents = dict.fromkeys(size(a) for stage in stages if stage.whole for a in stage.axes)
+        lines.append(f"    if beyond([{', '.join(extents)}], {limit}, {alive}, real, device):")
+        given = [identifier(b.name) for b in ins] + [f"{size_argument(a)}={size_argument(a)}" for a in loose]
+        lines += wrapped(f"        return {kind}_long(", given, ")")
+    lines += _body(program, stages, outs, over)
+    if kind == "value":
+        lines += ["", "", "value.emulates = interpreted()  # a device: nothing looks at indices before the kernels do"]
+    if over:
+        names = {name: i for i, name in enumerate(b.name for b in ins)}
+        places = ", ".join(f"{i}: {names[over[b.name]]}" for i, b in enumerate(outs) if b.name in over)
+        lines += ["", "", f"{kind}.over = {{{places}}}"]
+    parts.append("\n".join(lines) + "\n")
+    return "\n\n".join(part.rstrip("\n") + "\n" for part in parts)
+
+
+def _body(
+    program: KernelProgram, stages: Sequence[Stage | Between], outs: Sequence[Buffer], over: Mapping[str, str]
+) -> list[str]:
+    """The lines that make the results, launch the stages and return."""
+    lines: list[str] = []
+    made = {b.name for b in program.buffers}
     for i, b in enumerate(outs):
         if b.name in over:
             lines.append(f"    {identifier(b.name)} = into[{i}] if into else None")
@@ -54,6 +95,10 @@ def function(program: KernelProgram, stages: Sequence[Stage]) -> str:
         else:
             lines += _new(b, like(program, b))
     for stage in stages:
+        if isinstance(stage, Between):
+            lines.append(_between(stage))
+            made.add(stage.result.name)
+            continue
         for b in stage.buffers:
             if b.name not in made:
                 made.add(b.name)
@@ -65,13 +110,23 @@ def function(program: KernelProgram, stages: Sequence[Stage]) -> str:
             made.add(f"{total.value.name}@sum")
     results = [identifier(b.name) for b in outs]
     one = [f"    return {', '.join(results)}" + ("," if len(results) == 1 else "")]
-    lines += one if len(one[0]) <= WIDTH else wrapped("    return (", results, ")")
-    if over:
-        names = {name: i for i, name in enumerate(b.name for b in ins)}
-        places = ", ".join(f"{i}: {names[over[b.name]]}" for i, b in enumerate(outs) if b.name in over)
-        lines += ["", "", f"{kind}.over = {{{places}}}"]
-    parts.append("\n".join(lines) + "\n")
-    return "\n\n".join(part.rstrip("\n") + "\n" for part in parts)
+    return lines + (one if len(one[0]) <= WIDTH else wrapped("    return (", results, ")"))
+
+
+def _between(s: Between) -> str:
+    """The line that computes an order or sums so far of whole tensors."""
+    axes = s.given[0].axes
+    given = [identifier(b.name) for b in s.given]
+    dim = axes.index(s.axis)
+    if s.what == "order":
+        given += ["None"] * (2 - len(given))
+        text = f"ordered({', '.join(given)}, {dim}, {s.backwards}, {size(s.ranks)})"
+    else:
+        text = f"sums_so_far({given[0]}, {dim}, {s.backwards})"
+    found = [s.ranks if a == s.axis else a for a in axes]
+    if tuple(found) != s.result.axes:
+        text += f".permute({', '.join(str(found.index(a)) for a in s.result.axes)})"
+    return f"    {identifier(s.result.name)} = {text}"
 
 
 def written_over(program: KernelProgram, stages: Sequence[Stage]) -> dict[str, str]:
@@ -134,6 +189,7 @@ def launch(stage: Stage) -> str:
         second,
         f"rows={_names(stage.rows)}",
         f"sweeps={_names(stage.axes)}",
+        f"along={_names(along(stage))}",
         f"sizes={_names(sizes(stage))}",
         f"tensors=[{', '.join(tensors)}]",
         f"tiles=({tiles(whole)}, {tiles(parts)})",

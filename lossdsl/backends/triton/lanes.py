@@ -175,3 +175,18 @@ def order_(key, present, there, DOWN: tl.constexpr):
             bits = ~bits
         high = (bits.to(tl.int64) + 2147483648) << 24
         return tl.sort(high | group | places, 1) & 0xFFFFFF
+
+
+@triton.jit
+def sums_so_far_(x, y, n, inner, BACKWARDS: tl.constexpr, B: tl.constexpr):
+    """Of one row of n, whose entries lie `inner` apart: in blocks, with what is before them carried along."""
+    row = tl.program_id(0).to(tl.int64)
+    start = row // inner * inner * n + row % inner
+    before = tl.zeros((1,), x.dtype.element_ty)
+    for at in range(0, n, B):
+        k = at + tl.arange(0, B)
+        place = n - 1 - k if BACKWARDS else k
+        here = start + place.to(tl.int64) * inner
+        v = tl.load(x + here, mask=k < n, other=0)
+        tl.store(y + here, tl.cumsum(v, 0) + before, mask=k < n)
+        before += tl.sum(v, 0)

@@ -56,7 +56,24 @@ def _properties(index: int) -> Device:
     return Device(64 if torch.version.hip else 32, found.multi_processor_count)
 
 
+def properties(device: torch.device) -> Device:
+    """What the choice of a kernel depends on, of a device; of the interpreter that of some."""
+    return _properties(device.index or 0) if device.type == "cuda" else Device()
+
+
 ONE_AT_A_TIME = threading.Lock()  # the interpreter changes Triton's own modules while it runs
+
+
+@contextlib.contextmanager
+def interpreting() -> Iterator[None]:
+    """What a launch in the interpreter takes: that there is no other, and that NumPy keeps to itself what devices say
+    nothing of, such as log(0) in a branch that is not taken."""
+    import numpy as np
+
+    with ONE_AT_A_TIME, np.errstate(all="ignore"):
+        yield
+
+
 FORCED: ContextVar[dict[str, Any] | None] = ContextVar("FORCED", default=None)
 
 
@@ -74,6 +91,7 @@ class Launch:
     """The kernels of a stage, and how to call them.
 
     rows, sweeps, sizes   axes by their names in kernels: of rows, of what is swept over, of all sizes
+    along                 those that tiles run along: what is swept over, or rows that have one entry
     tensors               for each: its axes, and the dimension that a tile runs along (or None)
     tiles                 values of an entry that are alive at once, in either kernel
     parts                 numbers in the state of a part of a row
@@ -87,6 +105,7 @@ class Launch:
         *,
         rows: Sequence[str],
         sweeps: Sequence[str],
+        along: Sequence[str],
         sizes: Sequence[str],
         tensors: Sequence[tuple[Sequence[str], int | None]],
         tiles: tuple[int, int],
@@ -97,6 +116,7 @@ class Launch:
         self.blocks = blocks
         self.rows = rows
         self.sweeps = sweeps
+        self.along = along
         self.sizes = sizes
         self.tensors = tensors
         self.tiles = tiles
@@ -123,15 +143,16 @@ class Launch:
         if not rows:
             return
         wide = real == torch.float64
-        on = _properties(device.index or 0) if device.type == "cuda" else Device()
+        on = properties(device)
         length = max((extents[a] for a in self.sweeps), default=0)
         whole = self.blocks is None
+        run = self.run_wanted(tensors)
         if whole and length > LONGEST:
             raise ValueError(
                 f"rows of {length} entries are too long for the Triton kernels of this loss, which take {LONGEST} at "
                 'most: build it with backend="torch"'
             )
-        shape = shape_of(rows, length if self.sweeps else 0, self.tiles, wide, on, whole)
+        shape = shape_of(rows, length if self.sweeps else 0, self.tiles, wide, on, whole, run)
         forced = FORCED.get()
         if forced and self.sweeps:
             shape = replace(shape, **forced)
@@ -165,10 +186,10 @@ class Launch:
             )
         key = (shape, wide, *even.values(), *(x.dtype for x in tensors))
         shape = self.instead.get(key, shape)
-        with ONE_AT_A_TIME if interpreted() else contextlib.nullcontext():
+        with interpreting() if interpreted() else contextlib.nullcontext():
             spilled = self.start(device, shape, rows, extents, arguments, options)
         if spilled and not forced:  # known once it is compiled: for the next call
-            less = lighter(shape, whole, on)
+            less = lighter(shape, whole, on, run)
             if less is not None and not tuned:
                 self.instead[key] = less
             elif less is None and shape not in self.told:
@@ -212,6 +233,15 @@ class Launch:
             spilled = max(spilled, spills(made))
         return spilled
 
+    def run_wanted(self, tensors: Sequence[Tensor]) -> int:
+        """The entries of 16 bytes of the narrowest numbers that tiles have."""
+        reals = [
+            x.element_size()
+            for (_, t), x in zip(self.tensors, tensors, strict=True)
+            if t is not None and x.is_floating_point()
+        ]
+        return 16 // min(reals, default=4)
+
     def source(self) -> str:
         """The kernels as the compiler knows them."""
         return "".join(k.cache_key for k in (self.whole, self.blocks) if k is not None)
@@ -221,7 +251,7 @@ class Launch:
     ) -> tuple[list[Any], dict[str, bool]]:
         """What both kernels are given before their constants; and whether rows end where a run of entries does."""
         found: list[Any] = []
-        even = {f"EVEN_{axis}": True for axis in self.sweeps}
+        even = {f"EVEN_{axis}": True for axis in self.along}
         for (axes, tile), x in zip(self.tensors, tensors, strict=True):
             if not axes:
                 found.append(number(x, real, device))
@@ -232,7 +262,7 @@ class Launch:
             if tile is not None:
                 found.append(run)
                 ragged = x.shape[tile] % run != 0
-                for axis in self.sweeps:  # copies of an axis have its extent
+                for axis in self.along:  # copies of an axis have its extent
                     if extents[axis] == x.shape[tile] and ragged:
                         even[f"EVEN_{axis}"] = False
         return found + [extents[axis] for axis in self.sizes], even

@@ -15,9 +15,9 @@ from torch import Tensor
 from lossdsl.backends.triton.launch import (
     ALL,
     FORCED,
-    ONE_AT_A_TIME,
     _properties,
     interpreted,
+    interpreting,
     number,
 )
 from lossdsl.backends.triton.shapes import Device, available, power_of_2
@@ -116,7 +116,7 @@ class Multiply:
         if not n:
             return [(None, None, None)] * len(factors)
         splits = forced.get("splits") or _splits(n, shape.rows, m, shape.block, on)
-        with ONE_AT_A_TIME if interpreted() else contextlib.nullcontext():
+        with interpreting() if interpreted() else contextlib.nullcontext():
             own = self._rows(device, real, shape, on, extents, tensors[0], factors, splits if self.stops else 1)
             splits = forced.get("splits") or _splits(m, shape.block, n, shape.rows, on)
             other = self._columns(device, real, shape, on, extents, tensors[1], factors, splits)

@@ -20,22 +20,23 @@ from types import ModuleType
 from typing import Any
 
 from lossdsl.backends.api import Buffer, KernelProgram, Plan
-from lossdsl.backends.triton.arguments import sizes, tile_axis
+from lossdsl.backends.triton.arguments import along, sizes, tile_axis
 from lossdsl.backends.triton.blocks import stops
 from lossdsl.backends.triton.emit import emit
 from lossdsl.backends.triton.host import like
 from lossdsl.backends.triton.launch import ALL, stack_of
-from lossdsl.backends.triton.shapes import Device, Shape, available, lighter, power_of_2, shape_of
+from lossdsl.backends.triton.shapes import Device, Shape, available, lighter, power_of_2, shape_of, too_long
 from lossdsl.backends.triton.sharing import shared, tiles
 from lossdsl.backends.triton.spell import identifier
 from lossdsl.backends.triton.stages import Stage
-from lossdsl.backends.triton.staging import stages_of
+from lossdsl.backends.triton.staging import long_stages_of, room, stages_of
 from lossdsl.registry import Registry
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "gfx942", "gfx950")
 # What Triton 3.9 compiles for: of any other name LLVM ends the process.
 NVIDIA = frozenset({75, 80, 86, 87, 89, 90, 100, 103, 120, 121})
 AMD = frozenset({"gfx908", "gfx90a", "gfx940", "gfx941", "gfx942", "gfx950"})
+LENGTHS = tuple(2**k for k in range(1, 19))  # of rows, where none are given
 TYPES = {"float32": "fp32", "float64": "fp64", "bfloat16": "bf16", "float16": "fp16"}
 BYTES = {"fp32": 4, "fp64": 8, "bf16": 2, "fp16": 2}
 
@@ -93,24 +94,44 @@ def module_of(plan: Plan, registry: Registry) -> ModuleType:
 
 
 def shapes(
-    stage: Stage, wide: bool, device: Device, lengths: Sequence[int] | None = None
+    stage: Stage, dtype: str, device: Device, lengths: Sequence[int] | None = None
 ) -> tuple[tuple[Shape, int], ...]:
     """Every shape that the heuristic can choose for a stage, with a length of row for which it does; for these lengths
     alone if any are given."""
+    run = 16 // BYTES[TYPES[dtype]]
+    wide = dtype == "float64"
     blocks = shared(stage, on_chip=False)
     counts = tiles(shared(stage, on_chip=True)), tiles(blocks)
     parted = stops(blocks)
     found: dict[tuple[Shape, int], int] = {}
     if not stage.sweeps:
-        return ((shape_of(1, 0, counts, wide, device), 0),)
-    for length in lengths or [2**k for k in range(1, 19)]:
+        return ((shape_of(1, 0, counts, wide, device, run=run), 0),)
+    for length in lengths or LENGTHS:
         for rows in (1, 10**6):
-            shape = shape_of(rows, length, counts, wide, device, stage.whole)
+            shape = shape_of(rows, length, counts, wide, device, stage.whole, run)
             if not parted:
                 shape = replace(shape, splits=1)
             block = power_of_2(length) if shape.kind == "rows" else 0
             found.setdefault((shape, block), length)
     return tuple((shape, length) for (shape, _), length in found.items())
+
+
+def launched(
+    program: KernelProgram, dtype: str, device: Device, lengths: Sequence[int] | None = None
+) -> Iterator[tuple[Stage, Sequence[int]]]:
+    """Every stage of a program with those lengths of rows that it is launched for: of orders and the like, stages that
+    have rows on chip, and others for rows too long for that."""
+    short, long = stages_of(program), long_stages_of(program)
+    lengths = lengths or LENGTHS
+    if not long:
+        yield from ((stage, lengths) for stage in short)
+        return
+    limit, alive = room(short)
+    far = {n for n in lengths if too_long(n, limit, alive, dtype == "float64", device)}
+    for stages, own in ((short, [n for n in lengths if n not in far]), (long, [n for n in lengths if n in far])):
+        for stage in stages if own else ():
+            if isinstance(stage, Stage):
+                yield stage, own
 
 
 def launches(stage: Stage, shape: Shape) -> list[tuple[int, int]]:
@@ -136,8 +157,9 @@ def inspected(
     to, device = target_of(target)
     module = module_of(plan, registry)
     for program in plan.programs:
-        for stage in stages_of(program):
-            for shape, length in shapes(stage, dtype == "float64", device, lengths):
+        for stage, fitting in launched(program, dtype, device, lengths):
+            whole = stage.whole or not stage.sweeps
+            for shape, length in shapes(stage, dtype, device, fitting):
                 less: Shape | None = shape
                 while less is not None:
                     found = [
@@ -145,7 +167,7 @@ def inspected(
                         for sweeps in launches(stage, less)
                     ]
                     spilled = any(machine.spilled for machine in found)
-                    less = lighter(less, stage.whole, device) if spilled else None
+                    less = lighter(less, whole, device, 16 // BYTES[TYPES[dtype]]) if spilled else None
                 yield from found
 
 
@@ -203,8 +225,8 @@ def compiled(
     for axis in stage.axes:
         block = max(power_of_2(length), 2) if shape.kind == "rows" else shape.block
         constants[f"B_{identifier(axis)}"] = block
-        if shape.kind == "rows":
-            constants[f"EVEN_{identifier(axis)}"] = aligned
+    if shape.kind == "rows":
+        constants |= {f"EVEN_{identifier(axis)}": aligned for axis in along(stage)}
     if shape.kind == "blocks":
         kinds |= {"part": "*fp64", "splits": "i32"}
         wide.append("part")
@@ -219,7 +241,7 @@ def compiled(
     if target.backend == "cuda":
         options["maxnreg"] = available(shape.warps, Device())
     made = triton.compile(source, target=target, options=options)
-    entries = 1 if not length else constants["R"] * max(block for n, block in constants.items() if n.startswith("B_"))
+    entries = constants["R"] * max((block for n, block in constants.items() if n.startswith("B_")), default=1)
     entries = max(1, entries // (shape.warps * target.warp_size))
     passes = 1 if shape.kind == "rows" else 2
     label = stage.name if sweeps == (0, ALL) else f"{stage.name} {sweeps[0]}-{'' if sweeps[1] == ALL else sweeps[1]}"

@@ -14,7 +14,7 @@ from lossdsl.backends.api import (
     Value,
 )
 from lossdsl.backends.flat import Argument, Flat, Op, Ref, Stored
-from lossdsl.backends.triton.stages import KNOWN, TOTALS
+from lossdsl.backends.triton.stages import KNOWN, TOTALS, Between
 
 WITHIN_A_ROW = frozenset({"cumsum", "order"})
 
@@ -26,12 +26,15 @@ class Group:
     rows: tuple[str, ...]
     anchors: list[tuple[int, str | None]] = field(default_factory=list)
     stores: list[tuple[Stored, str | None]] = field(default_factory=list)
+    between: Between | None = None  # no launch, but what stands between two
 
 
 class Placing:
     """Which anchor goes into which launch."""
 
-    def __init__(self, flat: Flat) -> None:
+    def __init__(self, flat: Flat, long: bool = False) -> None:
+        self.long = long  # rows are too long for a program: orders, sums so far and picks go through memory
+        self.arrays: list[Buffer] = []  # what orders and sums so far are computed of, then
         self.flat = flat
         self.program = flat.program
         self.groups: list[Group] = []
@@ -106,6 +109,8 @@ class Placing:
             op = self.flat.ops[i]
             if op.what == "pick":
                 self.pick(i, op)
+            elif op.what == "island" and self.long and op.name in WITHIN_A_ROW:
+                self.between(i, op)
             elif self.is_anchor(i):
                 self.place(i, op)
         for s in stores:
@@ -162,6 +167,8 @@ class Placing:
 
     def available(self, needs: frozenset[int], at: int) -> bool:
         """Whether launch `at` can have these: of a launch before, or of its own where they are no sums over rows."""
+        if self.groups[at].between is not None:
+            return False
         return all(self.group_of[d] < at or (self.group_of[d] == at and d >= 0 and d not in self.totals) for d in needs)
 
     def place(self, i: int, op: Op) -> None:
@@ -244,7 +251,7 @@ class Placing:
         assert isinstance(axes, tuple)
         assert isinstance(places, tuple)
         at = self.group_of.get(source.op) if self.is_anchor(source.op) else None
-        if at is not None and len(axes) == 1:
+        if at is not None and len(axes) == 1 and not self.long:
             rows = frozenset(self.groups[at].rows)
             result = frozenset(op.values[0].axes)
             index = frozenset({str(p) for p in places if p}).union(*(self.axes(a) for a in op.args[1:]))
@@ -265,6 +272,27 @@ class Placing:
         index_of = self.places(op.args[1:], axes, places)
         where = tuple(index_of.get(a, a) for a in buffer.axes)
         self.loaded[i] = Load(self.value(Ref(i)), buffer.name, where, op.origin)
+
+    def between(self, i: int, op: Op) -> None:
+        """An order or a sum so far as what stands between the launch that puts down its arguments and later ones."""
+        axes = self.ordered(self.space(op))
+        name = self.names[Ref(i)]
+        whole = op.name == "cumsum" and op.values[0].dtype != "real"
+        masked = op.args[1] if op.name == "cumsum" and len(op.args) == 2 else None
+        given = [Buffer(f"{name}@given", axes, "int" if whole else "real", "scratch")]
+        self.fits(frozenset(axes), given[0].name)
+        self.store(Stored(given[0], axes, op.args[0], masked, Fraction(0), None))
+        if op.name == "order" and len(op.args) == 2:
+            given.append(Buffer(f"{name}@present", axes, "bool", "scratch"))
+            self.store(Stored(given[1], axes, op.args[1], None, Fraction(0), None))
+        self.arrays += given
+        axis = str(op.attrs[0])
+        order = op.name == "order"
+        backwards = bool(op.attrs[2]) if order else True in op.attrs[1:]
+        ranks = str(op.attrs[1]) if order else axis
+        made = Between(op.name, self.keep(Ref(i)), tuple(given), axis, backwards, ranks)
+        self.groups.append(Group((), between=made))
+        self.group_of[i] = len(self.groups) - 1
 
     def places(self, args: Sequence[Argument], axes: Sequence[object], places: Sequence[object]) -> dict[str, str]:
         found, rest = {}, iter(args)

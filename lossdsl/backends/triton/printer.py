@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lossdsl.backends.api import Buffer, Island, Let, Load, NotSupportedError, Operand, Pick, Reduce, Store
-from lossdsl.backends.triton.arguments import cols, size, tile_axis
+from lossdsl.backends.triton.arguments import cols, pointwise, size, tile_axis
 from lossdsl.backends.triton.layout import wrapped
 from lossdsl.backends.triton.spell import Term, constant, expression, identifier, operand, real, tensor, whole
 from lossdsl.backends.triton.stages import Guard, Item, Plain, Stage
@@ -122,6 +122,10 @@ class Printer:
                 inside.append(f"({t} >= 0) & ({t} < {size(axis)})")
         return text, inside
 
+    def side_by_side(self, b: Buffer, index: Sequence[str]) -> bool:
+        """Whether rows are entries that lie side by side in this buffer: they move in runs as a row's entries do."""
+        return pointwise(self.stage) and tuple(index) == self.stage.rows and tile_axis(self.stage, b) is not None
+
     def load(self, s: Load) -> None:
         b = self.buffer(s.buffer)
         kind = {"real": "REAL", "int": "tl.int64", "bool": "tl.int1"}[s.value.dtype]
@@ -132,16 +136,18 @@ class Printer:
             return
         text, inside = self.place(b, s.index)
         tiled = self.axis is not None and self.axis in s.index
+        side_by_side = self.side_by_side(b, s.index)
         rowless = not any(i in self.stage.rows or i in self.names for i in s.index)
         there = [] if rowless else [self.there]
-        if tiled and not inside and self.on_chip:
-            axis = str(self.axis)
-            mask = " & ".join(there) or EVERYWHERE
+        if side_by_side or (tiled and not inside and self.on_chip):
+            axis = self.stage.rows[0] if side_by_side else str(self.axis)
+            # rows that are left out are read here: a mask of their own would break the runs
+            mask = EVERYWHERE if side_by_side else " & ".join(there) or EVERYWHERE
             tail = f").to({kind})"
             self.say(
                 f"{identifier(s.value.name)} = load_(",
                 text,
-                cols(axis),
+                "row" if side_by_side else cols(axis),
                 size(axis),
                 mask,
                 f"U_{name}",
@@ -178,15 +184,16 @@ class Printer:
         tiled = self.axis is not None and self.axis in s.index
         if inside:
             raise NotSupportedError(f"the store of {s.buffer} at a computed index")
-        if tiled and self.on_chip:
-            axis = str(self.axis)
+        side_by_side = self.side_by_side(b, s.index)
+        if side_by_side or (tiled and self.on_chip):
+            axis = self.stage.rows[0] if side_by_side else str(self.axis)
             self.say(
                 "store_(",
                 text,
                 value,
-                cols(axis),
+                "row" if side_by_side else cols(axis),
                 size(axis),
-                "live",
+                EVERYWHERE if side_by_side else "live",
                 f"U_{name}",
                 f"EVEN_{identifier(axis)}",
                 tail=")",

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lossdsl.backends.triton.launch import ONE_AT_A_TIME, interpreted
+from lossdsl.backends.triton.launch import interpreted, interpreting
 from lossdsl.backends.triton.shapes import power_of_2
 
 CHUNK = 1 << 16  # entries of a row that a program sees to
@@ -47,7 +47,7 @@ def rescale(x: Tensor, factor: Tensor) -> None:
     chunk = max(block, CHUNK)
     together = max(1, 1024 // block)
     by = factor.reshape(factor.shape[:lead]).expand(x.shape[:lead]).contiguous()
-    with ONE_AT_A_TIME if interpreted() else contextlib.nullcontext():
+    with interpreting() if interpreted() else contextlib.nullcontext():
         rescale_[(triton.cdiv(rows, together), triton.cdiv(length, chunk))](
             x,
             by,

@@ -13,7 +13,7 @@ from lossdsl.backends.api import KernelProgram
 from lossdsl.backends.flat import flatten
 from lossdsl.backends.triton.nested import nested
 from lossdsl.backends.triton.placing import Placing
-from lossdsl.backends.triton.stages import Stage
+from lossdsl.backends.triton.stages import Between, Stage
 from lossdsl.backends.triton.writing import Writing
 
 
@@ -22,3 +22,10 @@ def restaged(program: KernelProgram) -> tuple[Stage, ...]:
     placed = Placing(nested(flatten(program)))
     placed.all()
     return tuple(Writing(placed, at).stage() for at in range(len(placed.groups)))
+
+
+def restaged_long(program: KernelProgram) -> tuple[Stage | Between, ...]:
+    """The same for rows that no program can hold as a whole: orders and sums so far stand between launches."""
+    placed = Placing(nested(flatten(program)), long=True)
+    placed.all()
+    return tuple(g.between or Writing(placed, at).stage() for at, g in enumerate(placed.groups))

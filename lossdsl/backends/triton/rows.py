@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from lossdsl.backends.api import Island, Let, Load, NotSupportedError, Pick, Reduce
 from lossdsl.backends.triton import islands
-from lossdsl.backends.triton.arguments import arguments, cols, size
+from lossdsl.backends.triton.arguments import along, arguments, cols, size
 from lossdsl.backends.triton.layout import wrapped
 from lossdsl.backends.triton.notes import docstring, purpose, subject
 from lossdsl.backends.triton.printer import Printer
@@ -19,13 +21,16 @@ class Rows(Printer):
     def text(self) -> str:
         name = f"_{self.stage.name}_rows"
         blocks = [f"B_{identifier(a)}: tl.constexpr" for a in self.stage.axes]
-        blocks += [f"EVEN_{identifier(a)}: tl.constexpr" for a in self.stage.axes]
+        blocks += [f"EVEN_{identifier(a)}: tl.constexpr" for a in along(self.stage)]
         self.begin()
         for axis in self.stage.axes:
             self.say(f"{cols(axis)} = tl.arange(0, B_{identifier(axis)})[None, :]")
             self.say(f"ok_{identifier(axis)} = {cols(axis)} < {size(axis)}")
         for item in self.items:
             self.item(item)
+        using = [line for line in self.lines if re.search(r"\blive\b", line.partition("#")[0])]
+        if len(using) == 1:  # which defines it
+            self.lines.remove(using[0])
         given = [*arguments(self.stage), "REAL: tl.constexpr", "R: tl.constexpr", *blocks]
         how = f" Whole rows of {' and of '.join(self.stage.axes)} on chip" if self.stage.axes else " A number a row"
         said = docstring(f"{purpose(self.stage)}{how}, R rows a program.")

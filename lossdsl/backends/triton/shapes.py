@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 ON_CHIP = 16384  # the longest row that is held in registers (a longer one spills on every device looked at)
+SORTED = 512  # the longest row that is sorted in registers (with more, sorting spills, and takes minutes to compile)
+SHORT = 1024  # the longest row that a program has others beside
 LONGEST = 2**20  # entries of a tile, by Triton's own limit
 SPLIT_BELOW = 2  # rows a multiprocessor; with fewer, long rows are split
 
@@ -45,24 +47,30 @@ def available(warps: int, device: Device) -> int:
     return min(255, 65536 // (warps * device.warp))
 
 
-def shape_of(rows: int, length: int, tiles: tuple[int, int], wide: bool, device: Device, whole: bool = False) -> Shape:
+def shape_of(
+    rows: int, length: int, tiles: tuple[int, int], wide: bool, device: Device, whole: bool = False, run: int = 4
+) -> Shape:
     """The kernel for so many rows of this length (0: with nothing to sweep over).
 
     Short rows go several to a program, ones up to 16384 whole into registers if what is alive of an entry fits; the
     others in blocks, and if there are too few of them for the device, each by several programs. `whole`: rows have to
-    be on chip, where longer ones spill to local memory.
+    be on chip, where longer ones spill to local memory. `run`: entries of 16 bytes, of which a thread has as many at
+    least, so that it moves them at once.
     """
     if not length:
-        return Shape("rows", 256 if wide else 512, 1, 128 // device.warp)
-    found = on_chip(length, tiles[0], wide, device)
+        return Shape("rows", 128 * run, 1, 128 // device.warp)
+    found = on_chip(length, tiles[0], wide, device, run)
     if found is not None:
         return found
     if whole:
         return Shape("rows", 1, max(power_of_2(length), 2), 1024 // device.warp)
-    entries = 8
-    while entries > 2 and registers(tiles[1] + 4, entries, wide) > 160:
-        entries //= 2
     warps = 256 // device.warp
+    entries = 8
+    while entries > 2:
+        need = registers(tiles[1] + 4, entries, wide)
+        if need <= (160 if entries > run else available(warps, device)):
+            break
+        entries //= 2
     block = 256 * entries
     splits = 1
     if rows < SPLIT_BELOW * device.processors:
@@ -71,14 +79,16 @@ def shape_of(rows: int, length: int, tiles: tuple[int, int], wide: bool, device:
     return Shape("blocks", 1, block, warps, splits)
 
 
-def on_chip(length: int, tiles: int, wide: bool, device: Device) -> Shape | None:
-    """How rows of this length are held in registers as a whole; None if they don't fit."""
+def on_chip(length: int, tiles: int, wide: bool, device: Device, run: int) -> Shape | None:
+    """How rows of this length are held in registers as a whole; None if they don't fit, `run` entries a thread at
+    least where a row is long enough to go over it in blocks instead."""
     block = max(power_of_2(length), 2)
     if block > ON_CHIP:
         return None
-    together = max(1, 1024 // block)
+    together = max(1, SHORT // block)
     threads = min(1024, max(device.warp, together * block // 8))
-    while threads <= 1024:
+    least = run if block > SHORT else 1
+    while threads <= 1024 and together * block // threads >= min(least, 8):
         warps = threads // device.warp
         if registers(tiles, together * block // threads, wide) <= available(warps, device):
             return Shape("rows", together, block, warps)
@@ -86,11 +96,19 @@ def on_chip(length: int, tiles: int, wide: bool, device: Device) -> Shape | None
     return None
 
 
-def lighter(shape: Shape, whole: bool, device: Device) -> Shape | None:
-    """The next shape for a kernel that spills in this one: more threads a row, then fewer rows a program, then blocks
-    (which a stage that needs its rows as a `whole` hasn't), at last smaller ones; None where there is none left."""
+def too_long(length: int, limit: int, tiles: int, wide: bool, device: Device) -> bool:
+    """Whether rows that are needed as a whole don't fit on chip."""
+    return length > limit or on_chip(length, tiles, wide, device, 1) is None
+
+
+def lighter(shape: Shape, whole: bool, device: Device, run: int = 4) -> Shape | None:
+    """The next shape for a kernel that spills in this one: more threads a row, as long as each has a `run` of entries
+    at least, then fewer rows a program, then blocks (which a stage that needs its rows as a `whole` hasn't), at last
+    smaller ones; None where there is none left."""
     if shape.kind == "rows":
-        if shape.warps * 2 * device.warp <= 1024:
+        entries = shape.rows * shape.block // (shape.warps * device.warp)
+        more = whole or shape.block <= SHORT or entries >= 2 * run
+        if more and shape.warps * 2 * device.warp <= 1024:
             return replace(shape, warps=shape.warps * 2)
         if shape.rows > 1:
             return replace(shape, rows=shape.rows // 2)

@@ -97,6 +97,26 @@ class Stage:
         return any(isinstance(s, Pick) or (isinstance(s, Island) and s.op != "root") for s in self.statements)
 
 
+@dataclass(frozen=True, slots=True)
+class Between:
+    """An order or a sum so far of rows too long for a program: computed of whole tensors, between two launches.
+
+    what       "order" or "cumsum"
+    result     where it is kept for later launches
+    given      what the launches before have put down: keys and, if any may be absent, which are present; the addends
+    axis       of `given` that it runs along
+    backwards  from the largest key, or from the end
+    ranks      the axis of an order's places, in the result instead of `axis`; else `axis`
+    """
+
+    what: str
+    result: Buffer
+    given: tuple[Buffer, ...]
+    axis: str
+    backwards: bool
+    ranks: str
+
+
 def flattened(items: Iterable[Item]) -> list[Plain]:
     """The statements of items, those within sweeps and roots included."""
     found: list[Plain] = []

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from lossdsl.backends.api import KernelProgram, NotSupportedError
+from collections.abc import Sequence
+
+from lossdsl.backends.api import Island, KernelProgram, NotSupportedError
 from lossdsl.backends.triton.loops import by_loops
-from lossdsl.backends.triton.restage import restaged
-from lossdsl.backends.triton.stages import Stage
+from lossdsl.backends.triton.restage import restaged, restaged_long
+from lossdsl.backends.triton.shapes import ON_CHIP, SORTED
+from lossdsl.backends.triton.sharing import shared, tiles
+from lossdsl.backends.triton.stages import Between, Stage
 
 
 def stages_of(program: KernelProgram) -> tuple[Stage, ...]:
@@ -14,3 +18,22 @@ def stages_of(program: KernelProgram) -> tuple[Stage, ...]:
         return by_loops(program)
     except NotSupportedError:
         return restaged(program)
+
+
+def long_stages_of(program: KernelProgram) -> tuple[Stage | Between, ...]:
+    """The launches for longer rows, and what stands between them, of a program that otherwise needs them on chip as a
+    whole; none where it doesn't, or where what passes from one to the next were larger than any tensor given."""
+    if not any(stage.whole for stage in stages_of(program)):
+        return ()
+    try:
+        return restaged_long(program)
+    except NotSupportedError:
+        return ()
+
+
+def room(stages: Sequence[Stage]) -> tuple[int, int]:
+    """What says which rows fit, of launches that need them as a whole: a length, and values of an entry that are alive
+    at once."""
+    whole = [stage for stage in stages if stage.whole]
+    sorts = any(isinstance(s, Island) and s.op == "order" for stage in whole for s in stage.statements)
+    return SORTED if sorts else ON_CHIP, max(tiles(shared(stage, on_chip=True)) for stage in whole)

@@ -69,6 +69,8 @@ class Writing:
                         self.after(x)
         items = tuple(self.items)
         name = kind if one else f"{kind}_{self.at}"
+        if self.placed.long:
+            name = f"{kind}_long_{self.at}"
         return Stage(name, self.group.rows, items, self.buffers(items), tuple(self.scalars), tuple(self.parts))
 
     def level(self, i: int) -> int:
@@ -263,5 +265,5 @@ class Writing:
             Buffer(f"{placed.names[Ref(i)]}@sum", placed.value(Ref(i)).axes, "real", "scratch") for i in placed.totals
         ]
         parts = [t.part for t in self.parts]
-        known = (*placed.program.buffers, *placed.kept.values(), *sums, *parts)
+        known = (*placed.program.buffers, *placed.kept.values(), *placed.arrays, *sums, *parts)
         return used_buffers(known, items, self.scalars)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from lossdsl.backends.api import KernelProgram
-from lossdsl.backends.triton.staging import stages_of
+from lossdsl.backends.triton.staging import long_stages_of, stages_of
 from lossdsl.check.typed import CheckedLoss
 from tests.triton.draw import most_rows, swept, tensors
 from tests.triton.kernels import FULL, REGISTRY, called, exact, fused, gap, planned
@@ -42,6 +42,13 @@ WHOLE = ("std/entmax15_loss", "std/emd2", "segmentation/lovasz_hinge")
 @pytest.mark.parametrize("name", WHOLE)
 def test_rows_as_a_whole(name: str) -> None:
     check(name, "rows", 9)
+
+
+@pytest.mark.parametrize("name", ["llm/dpo_aot_unpaired", "std/emd2", *(["segmentation/lovasz_hinge"] if FULL else [])])
+def test_rows_that_have_no_room(name: str) -> None:
+    """Orders and sums so far through memory: what longer rows than a program holds go by, forced upon short ones."""
+    assert any(long_stages_of(p) for p in fused(name))
+    check(name, "loop", 9)
 
 
 @pytest.mark.parametrize("name", ["std/entmax15_loss", "std/normmax_loss"])

@@ -146,8 +146,26 @@ def test_targets_outside_read_nothing() -> None:
     for how in ({"kind": "rows", "rows": 1, "warps": 4}, LOOP):
         rows = called("cross_entropy", program, given, **how)["rows"]
         assert rows.isnan().tolist() == [True, True, False]
-    with pytest.raises(IndexError, match="but logits has 70 classes"):
-        gradient(x, torch.tensor([0, 70, 1]))
+
+
+@pytest.mark.parametrize("how", [{"rows": 1}, {"rows": 4}, {**LOOP, "splits": 1}, LOOP], ids=str)
+@pytest.mark.parametrize("name", ["cross_entropy", "label_smoothing_ce", "emd2"])
+def test_targets_outside_are_nan_in_their_row(name: str, how: dict[str, object]) -> None:
+    """Value and gradient, whether a loss looks an entry up, compares indices or scatters; those that are ignored count
+    for nothing. With `check=True` the call raises."""
+    x, _ = data(6, 9)
+    y = torch.tensor([3, 9, IGNORED, -1, 2**40, 8])
+    bad = [False, True, False, True, True, False]
+    x.requires_grad_()
+    loss = lossdsl.loss(name, backend="triton", reduction="none")
+    with shaped(**how):
+        rows = loss(x, y)
+        (found,) = torch.autograd.grad(rows.sum(), x)
+    assert rows.isnan().tolist() == bad
+    assert found.isnan().all(1).tolist() == bad
+    assert found.isnan().any(1).tolist() == bad
+    with pytest.raises(IndexError, match="but logits has 9 classes"):
+        loss(x, y, check=True)
 
 
 def test_params_are_numbers_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
