@@ -21,11 +21,13 @@ CALLS = {name: name for name in ("maximum", "minimum", "clip", "relu", "sign", "
 CALLS |= {name: name for name in ("sqrt", "sin", "cos", "tan", "acos", "asin", "atan", "tanh", "sigmoid", "softplus")}
 CALLS |= {name: name for name in ("erf", "lgamma", "digamma", "trigamma", "tetragamma", "floor", "logaddexp")}
 CALLS |= {name: name for name in ("log1mexp", "expm1mx", "log1pmx", "expsub", "divergence", "pow", "isfinite")}
-CALLS |= {name: name for name in ("expm1_low", "expm1mx_near", "exp_neg")}  # `ranges.narrowed` writes these
+CALLS |= {
+    name: name for name in ("expm1_low", "expm1mx_near", "exp_neg", "expsub_below")
+}  # `ranges.narrowed` writes these
 CALLS |= {"abs": "absolute", "round": "nearest", "mod": "modulo"}
 COSTLY = {"exp", "log", "expm1", "log1p", "sin", "cos", "tan", "acos", "asin", "atan", "tanh", "sigmoid", "softplus"}
 COSTLY |= {"erf", "lgamma", "digamma", "trigamma", "tetragamma", "logaddexp", "log1mexp", "expm1mx", "log1pmx"}
-COSTLY |= {"expsub", "divergence", "pow", "expm1_low", "expm1mx_near", "exp_neg"}
+COSTLY |= {"expsub", "divergence", "pow", "expm1_low", "expm1mx_near", "exp_neg", "expsub_below"}
 POWERS = {2.0: "{0} * {0}", 3.0: "{0} * {0} * {0}", 4.0: "({0} * {0}) * ({0} * {0})", -1.0: "R(1) / {0}"}
 TYPES = {"real": "R", "int": "long", "bool": "bool"}
 # In memory a bool keeps a loop scalar: in tensors it is a byte, in arrays an int, which mixes with floats.

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lossdsl.backends.api import Let, Load, Reduce, Stmt, Store
+from lossdsl.backends.api import Let, Load, Pick, Reduce, Stmt, Store
 from lossdsl_cpu.cxx import ARRAYS, COSTLY, TYPES, Term, constant, expression, identifier, real
 from lossdsl_cpu.reducing import results, state_type
 from lossdsl_cpu.rows import Rows, Sweep, extreme
-from lossdsl_cpu.scope import Array, Nest, at, extent, padded
+from lossdsl_cpu.scope import Array, Nest, at, extent, padded, picked
 from lossdsl_cpu.sweep import sweep
 from lossdsl_cpu.tile import (
     Tile,
@@ -162,6 +162,8 @@ def statements(tile: Tile) -> None:
         match s:
             case Load():
                 load(tile, s)
+            case Pick():
+                pick(tile, s)
             case Store():
                 store(tile, s)
             case Reduce():
@@ -239,7 +241,7 @@ def load(tile: Tile, s: Load) -> None:
     text = loaded(s, b, element(tile, b, s.index, row))
     guard = guard_text(tile)
     if wild and guard:
-        text = f"{guard} ? {text} : {constant(0, s.value.dtype).text if s.value.dtype != 'bool' else 'false'}"
+        text = f"{guard} ? {text} : {nothing(s)}"
     name = array(tile, s.value.name, s.value.dtype)
     inner = tile.rows.axes[-1]
     step = [axis for axis, i in zip(b.axes, s.index, strict=True) if i == inner]
@@ -249,7 +251,29 @@ def load(tile: Tile, s: Load) -> None:
         tile.say(f"  for (long l = 0; l < L; ++l) {name}[l] = {packed};")
         tile.say("else")
     tile.say(f"for (long l = 0; l < {'n' if wild else tile.lim}; ++l) {name}[l] = {text};")
-    if wild and tile.lim == "L":
+    if wild:
+        beyond(tile, name)
+
+
+def pick(tile: Tile, s: Pick) -> None:
+    """Entries of an array over the sweep's axis, which an earlier loop computed, at an index of each row."""
+    text = picked(tile.nest, s)
+    guard = guard_text(tile)
+    if guard:
+        text = f"{guard} ? {text} : {nothing(s)}"
+    name = array(tile, s.value.name, s.value.dtype)
+    tile.say(f"for (long l = 0; l < n; ++l) {name}[l] = {text};")
+    beyond(tile, name)
+
+
+def nothing(s: Load | Pick) -> str:
+    """What stands for a value that isn't read, its index being wild."""
+    return "false" if s.value.dtype == "bool" else constant(0, s.value.dtype).text
+
+
+def beyond(tile: Tile, name: str) -> None:
+    """Beyond the tile's last row, where an index may be anything: what the first row has."""
+    if tile.lim == "L":
         tile.say(f"for (long l = n; l < L; ++l) {name}[l] = {name}[0];")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from lossdsl.backends.api import Let, Load, Loop, NotSupportedError, Pick, Reduce, Scatter, Stmt, Store
 from lossdsl_cpu.cxx import ARRAYS, TYPES, Term, constant, expression, identifier, real
 from lossdsl_cpu.reducing import conclude, declare, first, outer_reductions, reduction
-from lossdsl_cpu.scope import Array, Nest, at, count, element, extent, flat, loaded, subtree, with_loops
+from lossdsl_cpu.scope import Array, Nest, at, count, element, extent, flat, loaded, picked, subtree, with_loops
 
 
 def block(nest: Nest, body: Sequence[Stmt]) -> None:
@@ -47,13 +47,7 @@ def right(nest: Nest, s: Let | Load | Pick) -> str:
         text = loaded(b, element(nest, b, s.index))
         return f"(R)({text})" if s.value.dtype == "real" and b.dtype != "real" else text
     if isinstance(s, Pick):
-        a = nest.arrays.get(s.source)
-        if a is None or any(x not in a.axes for x in s.axes):
-            raise NotSupportedError(f"a pick from {s.source!r} within the loop that computes it")
-        index = {
-            x: at(i) if i in nest.program.axes else nest.term(i).text for x, i in zip(s.axes, s.index, strict=True)
-        }
-        return f"{a.text}[{flat(a.axes, index)}]"
+        return picked(nest, s)
     if s.op == "index":
         return at(str(s.attrs[0]))
     if s.op == "size":

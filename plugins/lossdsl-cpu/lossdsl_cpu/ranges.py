@@ -7,14 +7,16 @@ from dataclasses import replace
 from math import inf
 
 from lossdsl.backends.api import KernelProgram, Let, Loop, Operand, Stmt
+from lossdsl_cpu.below import below_maxima
 
 Range = tuple[float, float]
 ALL: Range = (-inf, inf)
 
 
 def narrowed(program: KernelProgram) -> KernelProgram:
-    """The same program with `exp_neg`, `expm1_low` and `expm1mx_near` where their ranges are known to hold (a NaN stays
-    a NaN)."""
+    """The same program with `exp_neg`, `expm1_low`, `expm1mx_near` and `expsub_below` where their ranges are known to
+    hold (a NaN stays a NaN)."""
+    program = below_maxima(program)
     return replace(program, body=_body(program.body, {}))
 
 

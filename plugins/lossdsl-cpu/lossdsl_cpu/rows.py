@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from lossdsl.backends.api import KernelProgram, Let, Load, Loop, Numbering, Operand, Reduce, Stmt, Store
+from lossdsl.backends.api import KernelProgram, Let, Load, Loop, Numbering, Operand, Pick, Reduce, Stmt, Store
 from lossdsl_cpu.cxx import COSTLY
 from lossdsl_cpu.fold import Fold, fold
 
@@ -67,7 +67,7 @@ class Rows:
     axes: tuple[str, ...]
     head: list[Let | Load | Store]
     guard: str | None
-    items: list[Let | Load | Store | Reduce | Sweep]
+    items: list[Let | Load | Pick | Store | Reduce | Sweep]
 
     @property
     def totals(self) -> list[Reduce]:
@@ -91,7 +91,7 @@ def extreme(r: Reduce) -> bool:
 
 
 def rows_of(program: KernelProgram, loop: Loop, costly: frozenset[str] = frozenset(COSTLY)) -> Rows | None:
-    """The loop as rows with sweeps, or None where it has another form (deeper nests, sums over rows, picks)."""
+    """The loop as rows with sweeps; None where it has another form (deeper nests, sums over rows, picks in sweeps)."""
     axes, head, guard = [loop.axis], list(loop.head), loop.guard
     body: Sequence[Stmt] = loop.body
     while guard is None and _only_loop(program, body, axes):
@@ -104,13 +104,13 @@ def rows_of(program: KernelProgram, loop: Loop, costly: frozenset[str] = frozens
     if guard is None:
         body = (*head, *body)
         head = []
-    items: list[Let | Load | Store | Reduce | Sweep] = []
+    items: list[Let | Load | Pick | Store | Reduce | Sweep] = []
     for s in body:
         if isinstance(s, Loop):
             if s.guard is not None or not all(_flat(x, s.axis, axes) for x in s.body):
                 return None
             items.append(Sweep(s.axis, s.body))
-        elif isinstance(s, Let | Load | Store | Reduce) and _of_row(s, axes):
+        elif isinstance(s, Let | Load | Pick | Store | Reduce) and _of_row(s, axes):
             items.append(s)
         else:
             return None
@@ -161,7 +161,7 @@ def _of_row(s: Stmt, axes: Sequence[str]) -> bool:
         return all(i in axes for i in s.index)
     if isinstance(s, Reduce):
         return set(s.axes) == set(axes) and s.reduction in TOTALS
-    return isinstance(s, Let | Load) and set(axes).issuperset(s.value.axes)
+    return isinstance(s, Let | Load | Pick) and set(axes).issuperset(s.value.axes)
 
 
 def _of_sweep(s: Stmt, axes: Sequence[str], axis: str) -> bool:

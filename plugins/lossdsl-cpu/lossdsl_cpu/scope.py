@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from lossdsl.backends.api import Buffer, KernelProgram, Loop, Operand, Stmt
+from lossdsl.backends.api import Buffer, KernelProgram, Loop, NotSupportedError, Operand, Pick, Stmt
 from lossdsl_cpu.cxx import TYPES, Term, identifier, operand
 
 
@@ -109,6 +109,15 @@ def loaded(b: Buffer, pointer: str) -> str:
     if b.dtype == "real":
         return f"(R)as_float(*({pointer}))"
     return f"({TYPES[b.dtype]})*({pointer})"
+
+
+def picked(nest: Nest, s: Pick) -> str:
+    """An entry of an array that an earlier loop computed."""
+    a = nest.arrays.get(s.source)
+    if a is None or any(x not in a.axes for x in s.axes):
+        raise NotSupportedError(f"a pick from {s.source!r} within the loop that computes it")
+    index = {x: at(i) if i in nest.program.axes else nest.term(i).text for x, i in zip(s.axes, s.index, strict=True)}
+    return f"{a.text}[{flat(a.axes, index)}]"
 
 
 def subtree(body: Sequence[Stmt]) -> Iterator[Stmt]:

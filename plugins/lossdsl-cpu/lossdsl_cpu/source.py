@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lossdsl.backends.api import Buffer, KernelProgram, Let, Load, Loop, Reduce, Store
+from lossdsl.backends.api import Buffer, KernelProgram, Let, Load, Loop, Pick, Reduce, Store
 from lossdsl_cpu.cxx import CELLS, identifier
 from lossdsl_cpu.expanded import costly, helpers, primitives_of
 from lossdsl_cpu.layout import print_rows
@@ -32,6 +32,8 @@ def read(loop: Loop) -> Iterator[str]:
                 yield from (a for a in s.args if isinstance(a, str))
             case Load():
                 yield from s.index
+            case Pick():
+                yield from (s.source, *s.index)
             case Reduce():
                 yield from (a for a in (*s.args, s.where) if isinstance(a, str))
             case Store():

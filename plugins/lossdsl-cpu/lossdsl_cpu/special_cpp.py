@@ -2,9 +2,12 @@
 
 SPECIAL = r"""
 // The other primitives, in terms of math.hpp.
-template <class R> static INLINE R absolute(R x) { return x < 0 ? -x : x == 0 ? R(0) : x; }
-template <class R> static INLINE R minimum(R x, R y) { return (y < x) | (y != y) ? y : x; }
-template <class R> static INLINE R maximum(R x, R y) { return (y > x) | (y != y) ? y : x; }
+static INLINE float absolute(float x) { return __builtin_fabsf(x); }
+static INLINE double absolute(double x) { return __builtin_fabs(x); }
+static INLINE long absolute(long x) { return x < 0 ? -x : x; }
+// NaN where either is: one instruction for the numbers, which keeps a NaN of x, and a choice for a NaN of y
+template <class R> static INLINE R minimum(R x, R y) { R m = y < x ? y : x; return y != y ? y : m; }
+template <class R> static INLINE R maximum(R x, R y) { R m = y > x ? y : x; return y != y ? y : m; }
 template <class R> static INLINE R clip(R x, R lo, R hi) { return minimum(maximum(x, lo), hi); }
 template <class R> static INLINE R relu(R x) { return maximum(x, R(0)); }
 template <class R> static INLINE R sign(R x) { return x != x ? x : R((x > 0) - (x < 0)); }
@@ -33,6 +36,8 @@ template <class R> static INLINE R expsub(R x, R y) {  // exp(x) - exp(y)
   R d = exp(maximum(x, y)) * -expm1(gap);
   return x < y ? -d : d;
 }
+// exp(x) - exp(y) for x <= y, where e = exp(y) is known
+template <class R> static INLINE R expsub_below(R x, R y, R e) { return e * expm1_low(x == y ? R(0) : x - y); }
 // exp(x) - 1 - x for |x| <= 1/2: the series to the digits of the type
 static INLINE float expm1mx_near(float x) {
   float q = 2.492243642934227e-05f;

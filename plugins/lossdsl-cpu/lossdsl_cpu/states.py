@@ -41,7 +41,7 @@ def column(run: Run, r: Reduce) -> None:
     x = {"double": f"(double){real(t)}", "R": real(t)}.get(column_type(r), f"(long){t.text}")
     if r.reduction == "count":
         x = "1" if not isinstance(r.args[0], str) else f"(long)({t.text} != 0)"
-    conditions = run.inside(r)
+    conditions = run.inside(r, beyond=False)  # what is beyond the row's end has a place of its own, which nothing reads
     if run.lanes:
         conditions = ["l < n", *([run.names[run.tile.rows.guard].text] if run.tile.rows.guard else []), *conditions]
     x = f"({' & '.join(conditions)} ? {x} : {column_start(r)})" if conditions else x
@@ -72,7 +72,10 @@ def add(run: Run, r: Reduce) -> None:
             kind = "maximum" if r.reduction == "max" else "minimum"
             v = run.acc(a + "_s")
             x = x if r.values[0].dtype == "real" else f"(long){t.text}"
-            run.say(f"{v} = {masked(run, r, f'{kind}({v}, {x})', v)};")
+            conditions = run.inside(r, _beyond(run, r))
+            # a choice of what is compared: a choice between the old state and a new one is a masked store, and reading
+            # what such a store has written waits for the memory
+            run.say(f"{v} = {kind}({v}, {_chosen(conditions, x, initial(r)[0][2])});")
         case "logsumexp":
             e, b = f"{a}_e", run.row(f"{a}_base")
             inside = "".join(f"{c} & " for c in run.inside(r))
@@ -93,8 +96,9 @@ def add(run: Run, r: Reduce) -> None:
             run.say(f"{run.acc(a + '_n')} += {inside}({x} == {run.row(a + '_top')});")
         case "argmax":
             inside = "".join(f"{c} & " for c in run.inside(r))
-            v = run.acc(a + "_n")
-            run.say(f"{v} = {inside}({x} == {run.row(a + '_top')}) & ({run.column} < {v}) ? {run.column} : {v};")
+            v, place = run.acc(a + "_n"), f"{a}_place"
+            run.say(f"const int {place} = {inside}({x} == {run.row(a + '_top')}) ? {run.column} : 2147483647;")
+            run.say(f"{v} = {place} < {v} ? {place} : {v};")
 
 
 def initial(r: Reduce, tilted: bool = False) -> list[tuple[str, str, str, str]]:
@@ -162,6 +166,16 @@ def row_state(r: Reduce, at_row: str) -> str:
     return f"{kind}{{{a}_s{at_row}}}"
 
 
+def _chosen(conditions: Sequence[str], x: str, other: str) -> str:
+    return f"({' & '.join(conditions)} ? {x} : {other})" if conditions else x
+
+
+def _beyond(run: Run, r: Reduce) -> bool:
+    """Whether an extreme has to leave out what is beyond the row: the last element once more does not change it."""
+    operands = [r.args[0], r.where]
+    return any(_differs(run, x) for x in cone(run, operands)) or any(_array(run, x) for x in operands)
+
+
 def _differs(run: Run, x: Let | Load) -> bool:
     """Whether a value may be another beyond the row's end, where all else is as at the row's last element."""
     taken = {*run.sweep.taken, *run.sweep.scaled, *run.sweep.folds}
@@ -177,10 +191,8 @@ def _array(run: Run, x: Operand | None) -> bool:
 def tops(run: Run, two: Sequence[Reduce]) -> None:
     """The pass that finds maxima."""
     before = dict(run.names)
-    needed = cone(run, [x for r in two for x in (r.args[0], r.where)])
-    elements(run, needed)
-    operands = [x for r in two for x in (r.args[0], r.where)]
-    beyond = any(_differs(run, x) for x in needed) or any(_array(run, x) for x in operands)
+    elements(run, cone(run, [x for r in two for x in (r.args[0], r.where)]))
+    beyond = any(_beyond(run, r) for r in two)
     for r in two:
         top = run.acc(state_names(r) + "_top")
         x = real(look(run.tile, r.args[0], run.names))
