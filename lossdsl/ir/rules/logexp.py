@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from lossdsl.ir.graph import Attr
 from lossdsl.ir.rewrite import Rule
 from lossdsl.ir.rules.match import as_log, complement, factors, inside, is_const, nonnegative, rational
+from lossdsl.ir.rules.others import of_the_others
 
 if TYPE_CHECKING:
     from lossdsl.ir.builder import Builder
@@ -396,26 +397,7 @@ def _power(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | 
 
 def _divide(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
     p, q = inside(b, args[0], "exp"), inside(b, args[1], "exp")
-    return _of_the_others(b, *args) if p is None or q is None else b.node("exp", [b.node("sub", [p, q])])
-
-
-def _of_the_others(b: Builder, x: int, y: int) -> int | None:
-    """c·p / (c·(p_y - 1)) as the negative of the softmax of all entries but y: its parts sum to 1 to the last digit."""
-    over, under = factors(b, x), factors(b, y)
-    p = next((f for f in over if b[f].op == "exp"), None)
-    q = next((f for f in under if b[f].op == "expm1"), None)
-    if p is None or q is None:
-        return None
-    u, picked = b[p].args[0], b[b[q].args[0]]
-    if b[u].op != "logp" or len(b[u].args) != 1 or picked.op != "pick" or picked.args[0] != u:
-        return None
-    axes = b[u].attrs[0]
-    if not isinstance(axes, tuple) or len(axes) != 1 or picked.attrs[0] != axes:
-        return None
-    others = b.node("not", [b.node("eq", [b.index(axes[0]), picked.args[1]])])
-    of_them = b.node("exp", [b.node("logp", [b[u].args[0], others], (axes,))])
-    rest = _with_rest(b, b.const(1), (over, [p]), (under, [q]))
-    return None if rest is None else b.node("neg", [of_them])
+    return of_the_others(b, *args) if p is None or q is None else b.node("exp", [b.node("sub", [p, q])])
 
 
 def _sqrt(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
