@@ -41,7 +41,9 @@ class ExampleResult:
         return self.problem is None
 
 
-class _Unfit(Exception):
+class UnfitError(Exception):
+    """An example whose tensors don't fit, or a size that is none."""
+
     def __init__(self, message: str, span: Span, fix: str = "") -> None:
         super().__init__(message)
         self.span = span
@@ -71,7 +73,7 @@ def _example(
         leaves, sizes = _leaves(checked, registry, graph, given, example.span)
         values = evaluate(graph, registry, leaves, _outputs(graph), "mpmath", sizes)
         found = _result(checked, values, shape, example.span)
-    except _Unfit as error:
+    except UnfitError as error:
         problem = Diagnostic("E0902", str(error), (Label(error.span, "here"),), error.fix)
         return ExampleResult(example.span, expected, "", problem)
     got = _nested([_text(value, quantum) for value, (_, _, quantum) in zip(found, wanted, strict=True)], shape)
@@ -103,7 +105,7 @@ def _outputs(graph: Graph) -> list[str]:
 def _mode(expr: ast.Expr) -> str:
     if isinstance(expr, ast.Name):
         return expr.name
-    raise _Unfit("a mode is one of its names", expr.span)
+    raise UnfitError("a mode is one of its names", expr.span)
 
 
 def _result(checked: CheckedLoss, values: Mapping[str, Any], shape: tuple[int, ...], span: Span) -> list[Any]:
@@ -111,9 +113,9 @@ def _result(checked: CheckedLoss, values: Mapping[str, Any], shape: tuple[int, .
     rows = np.asarray(values["rows"])
     if checked.reduction is None and rows.shape != shape and not (rows.size == 1 and shape == ()):
         extents = " x ".join(map(str, rows.shape))
-        raise _Unfit(f"the result has {extents} entries" if rows.size != 1 else "the result is one number", span)
+        raise UnfitError(f"the result has {extents} entries" if rows.size != 1 else "the result is one number", span)
     if checked.reduction is not None and shape:
-        raise _Unfit(f"the result is one number, a {checked.reduction}", span)
+        raise UnfitError(f"the result is one number, a {checked.reduction}", span)
     if checked.reduction is None:
         return list(rows.flat)
     total = rows.sum() if rows.size else 0
@@ -130,7 +132,7 @@ def _entries(expr: ast.Expr) -> tuple[tuple[int, ...], list[ast.Expr]]:
     parts = [_entries(item) for item in expr.items]
     shapes = {shape for shape, _ in parts}
     if len(shapes) != 1:
-        raise _Unfit("the rows of what the example gives differ in length", expr.span)
+        raise UnfitError("the rows of what the example gives differ in length", expr.span)
     return (len(parts), *shapes.pop()), [number for _, numbers in parts for number in numbers]
 
 
@@ -168,12 +170,12 @@ def _leaves(
             continue
         if item.default is None:
             hint = "a drawn input has no fixed value" if item.draw else "it has no default"
-            raise _Unfit(f"the example gives no {item.name!r}, and {hint}", span, f"add `{item.name} = …`")
+            raise UnfitError(f"the example gives no {item.name!r}, and {hint}", span, f"add `{item.name} = …`")
         known = extents(checked, registry, graph, leaves, sizes)
         name = f"default.{item.name}"
         value = evaluate(graph, registry, leaves, [name], sizes=known)[name]
         if any(base_axis(axis) not in known for axis in item.axes):
-            raise _Unfit(f"nothing in the example says how large {item.name!r} is", span, f"add `{item.name} = …`")
+            raise UnfitError(f"nothing in the example says how large {item.name!r} is", span, f"add `{item.name} = …`")
         leaves[item.name] = np.broadcast_to(value, [known[base_axis(axis)] for axis in item.axes])
     return leaves, extents(checked, registry, graph, leaves, sizes)
 
@@ -202,7 +204,7 @@ def extents(
                 name = f"size.{axis}"
                 value = float(evaluate(graph, registry, leaves, [name], sizes=known)[name]) if name in outputs else nan
                 if not value.is_integer() or value < 0:
-                    raise _Unfit(f"the axis {axis} can't be {value:g} long", size.span)
+                    raise UnfitError(f"the axis {axis} can't be {value:g} long", size.span)
                 known[axis] = int(value)
     return known
 
@@ -211,7 +213,7 @@ def _bind(sizes: dict[str, tuple[int, str]], item: Input, shape: tuple[int, ...]
     for axis, size in zip(item.axes, shape, strict=True):
         bound, by = sizes.setdefault(base_axis(axis), (size, item.name))
         if bound != size:
-            raise _Unfit(f"{axis} = {bound} from {by!r}, but {item.name!r} has {size}", span)
+            raise UnfitError(f"{axis} = {bound} from {by!r}, but {item.name!r} has {size}", span)
 
 
 def _array(name: ast.Name, expr: ast.Expr, axes: tuple[str, ...], dtype: Any) -> Any:
@@ -219,12 +221,12 @@ def _array(name: ast.Name, expr: ast.Expr, axes: tuple[str, ...], dtype: Any) ->
     try:
         array = np.asarray(value, dtype=np.float64)
     except ValueError:
-        raise _Unfit(f"the rows of {name.name!r} differ in length", expr.span) from None
+        raise UnfitError(f"the rows of {name.name!r} differ in length", expr.span) from None
     if array.ndim != len(axes):
         shape = f"[{', '.join(axes)}]" if axes else "a single number"
-        raise _Unfit(f"{name.name!r} is {shape}, but the example's value has {array.ndim} dimensions", expr.span)
+        raise UnfitError(f"{name.name!r} is {shape}, but the example's value has {array.ndim} dimensions", expr.span)
     if dtype is not np.float64 and not np.array_equal(array, array.astype(np.int64)):
-        raise _Unfit(f"{name.name!r} takes whole numbers", expr.span)
+        raise UnfitError(f"{name.name!r} takes whole numbers", expr.span)
     return array.astype(dtype)
 
 
@@ -244,14 +246,14 @@ def _literal(expr: ast.Expr) -> Any:
             if expr.op == "/":
                 return a / b if b else nan
             return a + b if expr.op == "+" else a - b if expr.op == "-" else a * b
-    raise _Unfit("an example's values are numbers and lists of them", expr.span)
+    raise UnfitError("an example's values are numbers and lists of them", expr.span)
 
 
 def _number(expr: ast.Expr) -> float:
     value = _literal(expr)
     if isinstance(value, float):
         return value
-    raise _Unfit("an example's values are numbers and lists of them", expr.span)
+    raise UnfitError("an example's values are numbers and lists of them", expr.span)
 
 
 def _digits(expr: ast.Expr) -> tuple[str, Any, Decimal]:

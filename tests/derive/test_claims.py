@@ -128,7 +128,7 @@ def test_proved_over_the_whole_domain(text: str, claim: str, way: str) -> None:
 def test_held(text: str, claim: str) -> None:
     (verdict,) = verdicts(text, claim)
     assert verdict.status == "held"
-    assert 1 <= verdict.points <= 24
+    assert 1 <= verdict.points <= 24 + 18  # drawn ones, and some where the loss may turn
     assert (verdict.digits, verdict.seed) == (40, 0)
 
 

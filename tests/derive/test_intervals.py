@@ -106,7 +106,7 @@ def test_an_unbounded_domain() -> None:
 def test_a_corner_is_not_taken_for_its_limit() -> None:
     """p·(1/p) is 1 for every p > 0: its face p = 0 must not be read as 0."""
     s = Scalars()
-    p = s.var("p")
+    p = s.var("p", Interval(0.0, 1.0, True, True))
     n = s.node("sub", [s.node("mul", [p, s._raw("div", (s.const(1), p))]), s.const(0.5)])
     s2 = Scalars()
     p2 = s2.var("p")

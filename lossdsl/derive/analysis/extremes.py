@@ -24,7 +24,7 @@ from lossdsl.derive.claims.by_intervals import never_negative as never_negative_
 from lossdsl.derive.claims.cases import CLASSES, Case, cases, class_axes
 from lossdsl.derive.claims.comparisons import by_form
 from lossdsl.derive.claims.enclose import enclose, variables
-from lossdsl.derive.claims.everywhere import at_sizes, prob_sums, shifted
+from lossdsl.derive.claims.everywhere import at_sizes, prob_sums, shifted, sizes_with
 from lossdsl.derive.claims.scalars import NotWrittenError
 from lossdsl.derive.claims.setting import Subject, place
 from lossdsl.derive.prove import settle
@@ -86,7 +86,7 @@ def _bound(about: Subject, graph: Graph, sign: int, points: Any, timeout: float)
         if how:
             return Bound(float(value), "proved", how)
     if shown:
-        where = at_sizes(_alone(about), tuple(shown))
+        where = at_sizes(_alone(about), tuple(shown), sizes_with(about, CLASSES[0]))
         return Bound(
             sign * max(sign * x for x in shown.values()), "proved", f"by intervals over the whole domain{where}"
         )
@@ -143,7 +143,8 @@ def _cases(about: Subject, classes: int) -> list[Case]:
     node = place(b, about.graph, {})["rows"]
     graph = b.graph({"aux.node": node})
     sums = prob_sums(about)
-    return list(cases(graph, ["aux.node"], classes, shifted(b, node, graph, sums), sums))
+    moved = shifted(b, node, graph, sums)
+    return list(cases(graph, ["aux.node"], classes, moved, sums, extents=sizes_with(about, classes)))
 
 
 def _extremes(about: Subject, sign: int) -> dict[int, float]:

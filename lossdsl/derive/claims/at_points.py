@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ import numpy as np
 from lossdsl.check.types import base_axis
 from lossdsl.derive.claims.cases import class_axes
 from lossdsl.derive.claims.everywhere import prob_sums
-from lossdsl.derive.claims.setting import Subject
+from lossdsl.derive.claims.setting import Subject, file_sizes, sizing
+from lossdsl.derive.claims.suspects import suspects
 from lossdsl.derive.claims.verdict import Found
 from lossdsl.derive.points import probabilities, random_leaves, sizes_for
 from lossdsl.ir.builder import Builder
@@ -23,6 +25,7 @@ from lossdsl.registry import Registry
 Leaves = dict[str, Any]
 POINTS = 24
 DIGITS = 40
+DIGITS_OF_DECIMALS = 120  # of a decimal: more than the interpreter computes with
 TOLERANCE = 1e-40
 FAR = (4.0, 32.0, 256.0, 8192.0)  # how far out the last third of the points is: scaled, or moved, by this
 SEED = 0
@@ -40,16 +43,20 @@ def draws(
     classes: Sequence[int] = CLASSES,
     seed: int = SEED,
     far: Sequence[float] = FAR,
+    sized: Callable[[Mapping[str, int]], Mapping[str, int]] = lambda sizes: {},
 ) -> Iterator[tuple[dict[str, int], Leaves]]:
     """Sizes and leaves: two classes and whole numbers to begin with, so that a counterexample is a small one.
 
-    `sums` names the leaves that are probabilities, each with the axis over which they sum to 1.
+    `sized` gives the extents of axes that the file sizes, by base axis, from those of the others; `sums` names the
+    leaves that are probabilities, each with the axis over which they sum to 1.
     """
     for k in range(POINTS):
         rng = np.random.default_rng(seed + k)
         few = classes[0] if k < POINTS // 3 else classes[k % len(classes)]
         counted = {a: few for a in graph.axes if base_axis(a) in class_axes(graph)}
         sizes = sizes_for(graph, **SIZES[k % len(SIZES)], C=few, D=2) | counted
+        own = sized(sizes)
+        sizes |= {a: own[base_axis(a)] for a in sizes if base_axis(a) in own}
         leaves = random_leaves(graph, sizes, rng)
         if k < POINTS // 3:
             leaves = {n: _rounded(v, leaf_of(graph, n)) for n, v in leaves.items()}
@@ -60,8 +67,17 @@ def draws(
         for leaf in graph.leaves:
             if leaf.name in sums:
                 shape = tuple(sizes[a] for a in leaf.axes)
-                leaves[leaf.name] = probabilities(leaf.axes.index(sums[leaf.name]), shape, rng)
+                leaves[leaf.name] = (_certain if k % 4 == 1 else probabilities)(
+                    leaf.axes.index(sums[leaf.name]), shape, rng
+                )
         yield sizes, leaves
+
+
+def _certain(axis: int, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
+    """One-hot, as labels are: where others' probabilities are 0."""
+    chosen = np.expand_dims(rng.integers(0, shape[axis], [n for d, n in enumerate(shape) if d != axis]), axis)
+    places = np.arange(shape[axis]).reshape([-1 if d == axis else 1 for d in range(len(shape))])
+    return (places == chosen).astype(float)
 
 
 def _far(value: Any, leaf: Leaf, scale: float, by: float) -> Any:
@@ -96,7 +112,8 @@ def _rounded(value: Any, leaf: Leaf) -> Any:
     return array
 
 
-def exact(value: Any) -> Any:
+def exact(value: Any, decimal: bool = False) -> Any:
+    """Floats as numbers of high precision: as they are, or as the shortest decimals that they are nearest to."""
     import mpmath
 
     array = np.asarray(value)
@@ -104,18 +121,30 @@ def exact(value: Any) -> Any:
         return array
     out = np.empty(array.shape, dtype=object)
     for place in np.ndindex(array.shape):
-        out[place] = mpmath.mpf(float(array[place]))
+        number = float(array[place])
+        out[place] = mpmath.mpf(repr(number) if decimal else number)
     return out
 
 
 def values(
-    graph: Graph, registry: Registry, sizes: Mapping[str, int], leaves: Leaves, node: int, axes: tuple[str, ...]
+    graph: Graph,
+    registry: Registry,
+    sizes: Mapping[str, int],
+    leaves: Leaves,
+    node: int,
+    axes: tuple[str, ...],
+    sums: Collection[str] = (),
 ) -> Any:
-    """A node's value in high precision, with one dimension for each of `axes`."""
+    """A node's value in high precision, with one dimension for each of `axes`.
+
+    0.1 is a tenth, as in the file's text, but in probabilities (`sums`), which sum to 1 as floats.
+    """
+    import mpmath
+
     probe = replace(graph, outputs=(("aux.claim", node),))
-    found = evaluate(probe, registry, {n: exact(v) for n, v in leaves.items()}, ["aux.claim"], "mpmath", sizes)[
-        "aux.claim"
-    ]
+    with mpmath.workdps(DIGITS_OF_DECIMALS):
+        given = {n: exact(v, n not in sums) for n, v in leaves.items()}
+    found = evaluate(probe, registry, given, ["aux.claim"], "mpmath", sizes)["aux.claim"]
     own = [a for a in graph.axes if a in graph.nodes[node].type.axes]
     shape = [sizes[a] if a in own else 1 for a in axes]
     return np.broadcast_to(np.asarray(found, dtype=object).reshape(shape), [sizes[a] for a in axes])
@@ -147,13 +176,26 @@ def tried(
 
     def failing(sizes: Mapping[str, int], leaves: Leaves) -> bool | None:
         """None where the point says nothing: a value that isn't defined there."""
-        found = values(graph, about.registry, sizes, leaves, graph.output("aux.node"), axes)
-        large = values(graph, about.registry, sizes, leaves, graph.outputs[-1][1], axes)
+        found = values(graph, about.registry, sizes, leaves, graph.output("aux.node"), axes, sums)
+        large = values(graph, about.registry, sizes, leaves, graph.outputs[-1][1], axes, sums)
         defined = [i for i in np.ndindex(found.shape) if found[i] == found[i]]
         return any(fails(found[i], abs(large[i])) for i in defined) if defined else None
 
     until, count = time.process_time() + SECONDS, 0
-    for sizes, leaves in (*((s, {**_rest(graph, s), **x}) for s, x in first), *draws(graph, sums, classes, far=far)):
+    fixed = {p.name: np.asarray(p.default) for p in about.checked.params if p.integer and p.name in sizing(about)}
+    drawn = draws(graph, sums, classes, far=far, sized=partial(file_sizes, about))
+    for sizes, leaves in (*((s, {**_rest(graph, s), **x}) for s, x in first), *drawn):
+        leaves |= {name: value for name, value in fixed.items() if name in leaves}
+        failed = failing(sizes, leaves)
+        if failed:
+            small = shrunk(graph, sums, sizes, leaves, failing)
+            return Found("refuted", shown(small, [leaf.name for leaf in graph.leaves]), count + 1)
+        count += failed is not None
+        if time.process_time() > until:
+            break
+    until = time.process_time() + SECONDS
+    for sizes, leaves in suspects(about, graph, sums):
+        leaves |= {name: value for name, value in fixed.items() if name in leaves}
         failed = failing(sizes, leaves)
         if failed:
             small = shrunk(graph, sums, sizes, leaves, failing)
@@ -228,6 +270,10 @@ def _one_row(
                 else leaves[leaf.name]
                 for leaf in graph.leaves
             }
+            alone = {
+                leaf.name: np.minimum(alone[leaf.name], 0) if leaf.type.kind == f"index {axis}" else alone[leaf.name]
+                for leaf in graph.leaves
+            }
             if failing(fewer, alone):
                 sizes, leaves = fewer, alone
                 break
@@ -287,6 +333,8 @@ PLAIN = (
 def _plainer(x: float) -> list[float]:
     """Numbers that are simpler than x, the simplest first."""
     kept: list[float] = []
+    if not np.isfinite(x):
+        return list(PLAIN)
     for y in (*PLAIN, float(round(x)), round(2 * x) / 2, round(x, 1), round(x, 2), float(f"{x:.1g}")):
         if y == x:
             break

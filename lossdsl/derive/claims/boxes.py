@@ -106,8 +106,11 @@ def mul(a: Boxes, b: Boxes) -> Boxes:
     return _known(low, high)
 
 
-def reciprocal(a: Boxes) -> Boxes:
-    """1/x: 1/0 is the infinity of the side that the box lies on; a box around 0 gives everything."""
+def reciprocal(a: Boxes, apart: bool = False) -> Boxes:
+    """1/x: a box around 0 gives everything, and so does one below it that has 0, where 1/0 is +inf.
+
+    `apart`: x is never 0 itself, which is a limit then: 1/x goes to the infinity of the side that the box lies on.
+    """
     low_zero, high_zero = a.low == 0, a.high == 0
 
     def inverse(x: Array) -> tuple[Array, Array]:
@@ -116,12 +119,14 @@ def reciprocal(a: Boxes) -> Boxes:
     low = np.where(high_zero, -inf, _down(*inverse(a.high)))
     high = np.where(low_zero, inf, _up(*inverse(a.low)))
     around = ((a.low < 0) & (a.high > 0)) | (low_zero & high_zero)
+    if not apart:
+        around |= high_zero & (a.low < 0)
     return Boxes(np.where(around, -inf, low), np.where(around, inf, high))
 
 
-def div(a: Boxes, b: Boxes) -> Boxes:
-    """x/y; over [0, 0] it may be anything."""
-    found = mul(a, reciprocal(b))
+def div(a: Boxes, b: Boxes, apart: bool = False) -> Boxes:
+    """x/y; over [0, 0] it may be anything. `apart`: y is never 0."""
+    found = mul(a, reciprocal(b, apart))
     undefined = (b.low == 0) & (b.high == 0)
     return Boxes(np.where(undefined, -inf, found.low), np.where(undefined, inf, found.high))
 
@@ -197,16 +202,22 @@ atan = increasing(_quiet(np.arctan), exact=(0.0,))
 phi = increasing(_quiet(_phi), 0.0, exact=(0.0, -inf, inf))
 
 
+def _where(a: Boxes, low: float, found: Boxes) -> Boxes:
+    """Below `low` it has no value, of which a test says anything: all is open."""
+    outside = a.low < low
+    return Boxes(np.where(outside, -inf, found.low), np.where(outside, inf, found.high))
+
+
 def log(a: Boxes) -> Boxes:
-    return _log(a)
+    return _where(a, 0.0, _log(a))
 
 
 def log1p(a: Boxes) -> Boxes:
-    return _log1p(a)
+    return _where(a, -1.0, _log1p(a))
 
 
 def sqrt(a: Boxes) -> Boxes:
-    return _sqrt(a)
+    return _where(a, 0.0, _sqrt(a))
 
 
 def xlogx(a: Boxes) -> Boxes:
@@ -220,21 +231,22 @@ def xlogx(a: Boxes) -> Boxes:
     x, y = ends(np.maximum(a.low, 0.0)), ends(np.maximum(a.high, 0.0))
     around = (a.low <= turn * (1 + 1e-15)) & (a.high >= turn * (1 - 1e-15))
     low = np.where(around, -turn * (1 + 1e-15), np.minimum(x.low, y.low))
-    return Boxes(low, np.maximum(x.high, y.high))
+    return _where(a, 0.0, Boxes(low, np.maximum(x.high, y.high)))
 
 
-def power(a: Boxes, b: Boxes, whole: Fraction | None) -> Boxes:
-    """x^y: any base for a known whole y, else x >= 0 and exp(y·log x)."""
+def power(a: Boxes, b: Boxes, whole: Fraction | None, apart: bool = False) -> Boxes:
+    """x^y: any base for a known whole y, else x >= 0 and exp(y·log x); `apart`: x is never 0."""
     if whole is not None and whole.denominator == 1 and abs(whole) <= 64:
         n = abs(int(whole))
         base = absolute(a) if n % 2 == 0 else a
         raised = _raised(base, n)
-        return raised if whole >= 0 else reciprocal(raised)
+        return raised if whole >= 0 else reciprocal(raised, apart)
     clipped = Boxes(np.maximum(a.low, 0.0), np.maximum(a.high, 0.0))
     found = exp(mul(b, log(clipped)))
     # 0^0 is 1, and near it x^y may be anything between 0 and 1; 0·inf above has taken it for 1 alone
     corner = (clipped.low == 0) & (b.low <= 0) & (b.high >= 0)
-    return Boxes(np.where(corner, 0.0, found.low), np.where(corner & (b.low < 0), inf, found.high))
+    found = Boxes(np.where(corner, 0.0, found.low), np.where(corner & (b.low < 0), inf, found.high))
+    return _where(a, 0.0, found)  # a base below 0 has a power for whole y, or none
 
 
 def _raised(a: Boxes, n: int) -> Boxes:

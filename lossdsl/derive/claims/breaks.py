@@ -7,10 +7,14 @@ and a risk without a slope at the truth is least there, only of what has no kink
 from __future__ import annotations
 
 from lossdsl.derive.claims.setting import Subject
-from lossdsl.ir.graph import reachable
+from lossdsl.ir.graph import Graph, Node, reachable
 
-STEPS = frozenset({"floor", "round", "sign", "mod", "select", "pick", "argmax", "argmin"})
-KINKS = frozenset({"abs", "relu", "maximum", "minimum", "clip", "max", "min"})
+STEPS = frozenset({"floor", "round", "sign", "mod", "select", "pick", "argmax", "argmin", "order", "tan"})
+STEPS |= {"lt", "le", "gt", "ge", "eq", "ne", "isfinite", "within_unit"}  # as numbers; in a choice they are counted so
+STEPS |= {"lgamma", "digamma", "trigamma", "tetragamma", "logdet", "inverse", "solve"}  # poles
+KINKS = frozenset({"abs", "relu", "maximum", "minimum", "clip", "max", "min", "root", "eigvals", "eigvecs"})
+KINKS |= {"acos", "asin"}
+AT_ZERO = frozenset({"sqrt", "log", "div", "pow"})  # an infinite slope or a pole, where that is in what they are of
 
 
 def jumps(about: Subject, name: str) -> bool:
@@ -34,8 +38,18 @@ def _going_by(about: Subject, name: str) -> set[str]:
         if op in ("select", "pick"):  # by what is tested or counted, not by what is chosen
             inner = inner[:1] if op == "select" else inner[1:]
         masked = node.op in ("reduce", "logp") and any(inner[1:])
-        if masked or (any(inner) and op in STEPS):
+        pole = op == "div" and inner[1:] == [True] and _at_zero(graph, node)  # where 0·(1/0) is 0
+        if masked or pole or (any(inner) and op in STEPS):
             found.add("jump")
-        elif any(inner) and op in KINKS:
+        elif any(inner) and (op in KINKS or (op in AT_ZERO and _at_zero(graph, node))):
             found.add("kink")
     return found
+
+
+def _at_zero(graph: Graph, node: Node) -> bool:
+    """Whether it may be of 0 where that matters: not in a power that is whole."""
+    if node.op == "pow":
+        exponent = graph.nodes[node.args[1]]
+        if exponent.op == "const" and exponent.attrs[0] >= 0 and exponent.attrs[0] == int(exponent.attrs[0]):  # type: ignore[arg-type, operator]
+            return False
+    return 0.0 in graph.nodes[node.args[node.op == "div"]].type.interval

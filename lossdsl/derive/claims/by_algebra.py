@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lossdsl.derive.claims.cases import CLASSES, class_axes
-from lossdsl.derive.claims.everywhere import at_sizes, prob_sums, shifted
+from lossdsl.derive.claims.everywhere import at_sizes, prob_sums, shifted, sizes_with
+from lossdsl.derive.claims.scalars import NotWrittenError
 from lossdsl.derive.claims.setting import Subject
 from lossdsl.derive.transport import to_json
 from lossdsl.ir.builder import Builder
@@ -35,7 +36,11 @@ def request(
     sums = prob_sums(about)
     counts = tuple(classes) if class_axes(graph) else CLASSES[:1]
     shifts = shifted(b, node, graph, sums)
-    told = at_sizes(graph, counts)
+    try:
+        extents = {str(classes): sizes_with(about, classes) for classes in counts}
+    except NotWrittenError:
+        return None
+    told = at_sizes(graph, counts, extents[str(counts[0])])
     return {
         "kind": kind,
         "at": told,
@@ -43,6 +48,7 @@ def request(
         "classes": counts,
         "shifts": shifts,
         "sums": sums,
+        "extents": extents,
         **more,
     }
 

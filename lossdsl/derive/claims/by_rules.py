@@ -90,9 +90,13 @@ def nonnegative(b: Builder, n: int, depth: int = _DEPTH, facts: Facts = ()) -> b
             return _over_one(b, n, depth)
         case "neg":
             return nonpositive(b, node.args[0], depth - 1, facts)
+        case "div" if b.type(node.args[1]).interval.high <= 0 and 0.0 in b.type(node.args[1]).interval:
+            return False  # x/0 has the sign of x, whatever side 0 is on
         case "mul" | "div":
             x, y = node.args
             same = nonnegative(b, x, depth - 1, facts) and nonnegative(b, y, depth - 1, facts)
+            if node.op == "div" and 0.0 in b.type(y).interval:
+                return same
             return same or (nonpositive(b, x, depth - 1, facts) and nonpositive(b, y, depth - 1, facts))
         case "select":
             condition, yes, no = node.args

@@ -23,6 +23,7 @@ from lossdsl.ir.graph import Graph, Leaf
 from lossdsl.primitives.interval import UNIT, Interval
 
 CLASSES = (2, 3)
+INSIDE = Interval(0.0, 1.0, True, True)
 OTHERS = 2  # the extent of axes that aren't the classes'
 MOST = 64  # cases
 
@@ -43,8 +44,10 @@ class Case:
 
 
 def rows_alone(graph: Graph, nodes: Collection[int]) -> bool:
-    """Whether no row reads another, so that what is shown of one row is shown of all."""
+    """Whether no row reads another, nor which it is or how many there are: what is shown of one is shown of all."""
     batch = set(graph.batch)
+    if any(graph.nodes[n].op in ("index", "size") and base_axis(str(graph.nodes[n].attrs[0])) in batch for n in nodes):
+        return False
     axes = {a for n in nodes for a in graph.nodes[n].type.axes}
     bound = {a for n in nodes for a in bound_axes(graph.nodes[n])}
     return not any(base_axis(a) in batch and (a not in batch or a in bound) for a in axes | bound)
@@ -153,8 +156,8 @@ def _case(
             entries[leaf.name] = {i: s.const(of(value[i])) for i in np.ndindex(shape)}
         elif leaf.name in sums or (leaf.name in shifts and leaf.axes):
             axis = leaf.axes.index(sums[leaf.name]) if leaf.name in sums else len(leaf.axes) - 1
-            parts = _simplices(s, leaf, shape, axis, first, domain, stick)
             sure = leaf.name in sums
+            parts = _simplices(s, leaf, shape, axis, first, domain, stick, sure)
             entries[leaf.name] = {i: p if sure else s.node("log", [p]) for i, p in parts.items()}
         else:
             entries[leaf.name] = {}
@@ -179,7 +182,7 @@ def _written(
     given = {}
     for n, name in known.items():
         domain[name] = UNIT
-        given[n] = s.node("log", [s.var(name)])
+        given[n] = s.node("log", [s.var(name, INSIDE)])
     return written(s, graph, sizes, lambda s, leaf, i: entries[leaf.name][i], outputs, given)
 
 
@@ -195,8 +198,9 @@ def _simplices(
     first: int,
     domain: dict[str, Interval],
     stick: bool,
+    closed: bool,
 ) -> dict[Index, int]:
-    """Scalars that sum to 1 along an axis, for every index of the others."""
+    """Scalars that sum to 1 along an axis, for every index of the others; `closed`: they may be 0 and 1."""
     found: dict[Index, int] = {}
     size = shape[axis]
     order = [first, *(c for c in range(size) if c != first)] if first < size else list(range(size))
@@ -210,7 +214,7 @@ def _simplices(
                 parts.append(rest)
                 continue
             domain[name] = UNIT
-            share = s.var(name)
+            share = s.var(name, UNIT if closed else INSIDE)
             parts.append(s.node("mul", [rest, share]) if stick else share)
             rest = s.node("mul", [rest, s.node("sub", [s.const(1), share])])
         if size > 1:
@@ -235,7 +239,8 @@ def probability(graph: Graph, wanted: int, leaves: Sequence[str]) -> int | None:
         node = graph.nodes[n]
         if node.op == "pick" and graph.nodes[node.args[0]].op == "logp" and n in reading:
             source = graph.nodes[node.args[0]]
-            if len(source.args) == 1 and set(node.attrs[0]) == set(source.attrs[0]):  # type: ignore[arg-type]
+            alone = node.type.axes <= set(graph.batch)  # else there are several
+            if alone and len(source.args) == 1 and set(node.attrs[0]) == set(source.attrs[0]):  # type: ignore[arg-type]
                 found.add(n)
                 continue
         stack.extend(node.args)

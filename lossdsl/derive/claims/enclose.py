@@ -7,7 +7,7 @@ monotonicity need; where it may jump, by everything.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from math import inf, pi
@@ -18,6 +18,7 @@ import numpy as np
 from lossdsl.derive.claims import boxes
 from lossdsl.derive.claims.boxes import EVERYTHING, ONE, ZERO, Boxes
 from lossdsl.derive.claims.scalars import NotWrittenError, Scalars
+from lossdsl.derive.claims.strict import strict_sign
 
 Slopes = dict[str, Boxes]  # variable -> derivative; missing: 0
 
@@ -61,7 +62,10 @@ def enclose(s: Scalars, n: int, domain: Mapping[str, Boxes], slopes: bool = True
                 found[m] = Enclosed(domain[args[0]], {args[0]: ONE} if slopes else {})
             else:
                 exponent = s.value(args[1]) if op == "pow" else None
-                found[m] = _operation(op, [found[a] for a in args], exponent)
+                apart = op in ("div", "pow") and strict_sign(s, args[op == "div"]) != ""
+                found[m] = _operation(op, [found[a] for a in args], exponent, apart)
+                if m in s.ranges:
+                    found[m] = replace(found[m], value=boxes.within(found[m].value, s.ranges[m].low, s.ranges[m].high))
     return found[n]
 
 
@@ -125,7 +129,7 @@ def _smooth(value: Boxes, *parts: tuple[Slopes, Callable[[], Boxes]]) -> Enclose
     return Enclosed(value, _together(*(_scaled(slopes, by()) for slopes, by in parts if slopes)))
 
 
-def _operation(op: str, xs: Sequence[Enclosed], exponent: Any = None) -> Enclosed:
+def _operation(op: str, xs: Sequence[Enclosed], exponent: Any = None, apart: bool = False) -> Enclosed:
     b = boxes
     x = xs[0]
     u, d = x.value, x.slopes
@@ -141,24 +145,24 @@ def _operation(op: str, xs: Sequence[Enclosed], exponent: Any = None) -> Enclose
         case "mul" | "mulz":
             return _smooth(b.mul(u, w), (d, lambda: w), (e, lambda: u))
         case "div":
-            value = b.div(u, w)
-            return _smooth(value, (d, lambda: b.reciprocal(w)), (e, lambda: b.neg(b.div(value, w))))
+            value = b.div(u, w, apart)
+            return _smooth(value, (d, lambda: b.reciprocal(w, apart)), (e, lambda: b.neg(b.div(value, w, apart))))
         case "pow":
-            return _power(x, y, exponent)
+            return _power(x, y, exponent, apart)
         case "exp":
             value = b.exp(u)
             return _smooth(value, (d, lambda: value))
         case "expm1":
             return _smooth(b.expm1(u), (d, lambda: b.exp(u)))
         case "log":
-            return _smooth(b.log(u), (d, lambda: b.reciprocal(_positive(u))))
+            return _smooth(b.log(u), (d, lambda: b.reciprocal(_positive(u), True)))
         case "log1p":
-            return _smooth(b.log1p(u), (d, lambda: b.reciprocal(_positive(b.add(ONE, u)))))
+            return _smooth(b.log1p(u), (d, lambda: b.reciprocal(_positive(b.add(ONE, u)), True)))
         case "xlogx":
             return _smooth(b.xlogx(u), (d, lambda: b.add(b.log(u), ONE)))
         case "sqrt":
             value = b.sqrt(u)
-            return _smooth(value, (d, lambda: b.reciprocal(b.add(value, value))))
+            return _smooth(value, (d, lambda: b.reciprocal(b.add(value, value), True)))
         case "sigmoid":
             value = b.sigmoid(u)
             return _smooth(value, (d, lambda: b.mul(value, b.sigmoid(b.neg(u)))))
@@ -199,8 +203,8 @@ def _operation(op: str, xs: Sequence[Enclosed], exponent: Any = None) -> Enclose
             value = b.within(b.add(b.sub(b.mul(p, gap), p), q), 0.0, inf)
             return _smooth(value, (d, lambda: b.mul(p, gap)), (e, lambda: b.sub(q, p)))
         case "log1mexp":
-            rest = b.within(b.neg(b.expm1(u)), 0.0, 1.0)
-            return _smooth(b.log(rest), (d, lambda: b.neg(b.div(b.exp(u), rest))))
+            rest = b.neg(b.expm1(u))
+            return _smooth(b.log(rest), (d, lambda: b.neg(b.div(b.exp(u), _positive(rest), True))))
         case "expsub":  # e^x - e^y
             p, q = b.exp(u), b.exp(w)
             return _smooth(b.sub(p, q), (d, lambda: p), (e, lambda: b.neg(q)))
@@ -211,12 +215,12 @@ def _positive(u: Boxes) -> Boxes:
     return Boxes(np.maximum(u.low, 0.0), np.maximum(u.high, 0.0))
 
 
-def _power(x: Enclosed, y: Enclosed, exponent: Any) -> Enclosed:
+def _power(x: Enclosed, y: Enclosed, exponent: Any, apart: bool) -> Enclosed:
     b = boxes
     whole = exponent if isinstance(exponent, Fraction) else None
-    value = b.power(x.value, y.value, whole)
+    value = b.power(x.value, y.value, whole, apart)
     less = None if whole is None else whole - 1
-    in_base = lambda: b.mul(y.value, b.power(x.value, b.sub(y.value, ONE), less))  # noqa: E731
+    in_base = lambda: b.mul(y.value, b.power(x.value, b.sub(y.value, ONE), less, apart))  # noqa: E731
     return _smooth(value, (x.slopes, in_base), (y.slopes, lambda: b.mul(value, b.log(_positive(x.value)))))
 
 

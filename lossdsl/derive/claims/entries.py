@@ -63,7 +63,10 @@ class _Writer:
             return self.known[n]
         key = (n, tuple(place[a] for a in self.axes(n)))
         if key not in self.memo:
-            self.memo[key] = self.made(self.graph.nodes[n], place)
+            made = self.memo[key] = self.made(self.graph.nodes[n], place)
+            within = self.graph.nodes[n].type.interval
+            if self.s.nodes[made][0] not in ("const", "var") and (within.low > -inf or within.high < inf):
+                self.s.narrow(made, within)
         return self.memo[key]
 
     def number(self, n: int, place: Place) -> Any:

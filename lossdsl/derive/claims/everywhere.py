@@ -11,18 +11,21 @@ from typing import Any
 
 import numpy as np
 
+from lossdsl.check.types import base_axis
 from lossdsl.derive.claims import shifts
 from lossdsl.derive.claims.boxes import Boxes
 from lossdsl.derive.claims.by_intervals import MOST, never_negative
 from lossdsl.derive.claims.cases import CLASSES, OTHERS, Case, cases, class_axes, probability
 from lossdsl.derive.claims.enclose import enclose
 from lossdsl.derive.claims.scalars import NotWrittenError, Scalars
-from lossdsl.derive.claims.setting import Subject
-from lossdsl.ir.builder import Builder
+from lossdsl.derive.claims.setting import Subject, file_sizes
+from lossdsl.derive.examples import UnfitError
+from lossdsl.ir.builder import Builder, bound_axes
 from lossdsl.ir.graph import Graph, Leaf
 from lossdsl.primitives.interval import Interval
 
 STEPS = (1, 2, 4, 8, 16, 64)  # powers of ten by which a witness at an end that is no value keeps away from it
+BY_ONE = "by intervals over all probabilities, for any number of classes"
 P = "p"  # the probability through which alone the logits are read
 
 
@@ -75,16 +78,18 @@ def never_negative_everywhere(
     one = probability(graph, graph.output("aux.node"), names)
     if one is not None:
         try:
-            (case,) = cases(graph, ["aux.node"], CLASSES[0], known={one: P})
+            (case,) = cases(graph, ["aux.node"], CLASSES[0], known={one: P}, extents=sizes_with(about, CLASSES[0]))
             if all(never_negative(case.scalars, n, case.domain, most).status == "proved" for n in _scalars(case)):
-                return Everywhere("by intervals over all probabilities, for any number of classes")
+                return Everywhere(
+                    f"by intervals over all probabilities, for any number of classes{_others(graph, case)}"
+                )
         except (NotWrittenError, ValueError):
             pass
     counts = CLASSES if class_axes(graph) else CLASSES[:1]
     moved = shifted(b, node, graph, sums)
     try:
         for classes in counts:
-            for case in cases(graph, ["aux.node"], classes, moved, sums, logs=logs):
+            for case in cases(graph, ["aux.node"], classes, moved, sums, logs=logs, extents=sizes_with(about, classes)):
                 for n in _scalars(case):
                     outcome = never_negative(case.scalars, n, case.domain, most)
                     if outcome.status == "refuted":
@@ -94,14 +99,41 @@ def never_negative_everywhere(
                         return None
     except NotWrittenError:
         return None
-    return Everywhere(f"by intervals over the whole domain{at_sizes(graph, counts)}")
+    return Everywhere(f"by intervals over the whole domain{at_sizes(graph, counts, sizes_with(about, CLASSES[0]))}")
 
 
-def at_sizes(graph: Graph, counts: Sequence[int] = CLASSES) -> str:
+def _others(graph: Graph, case: Case) -> str:
+    """ ", for D = 2": the sizes of the axes that the node has beside the classes."""
+    over = class_axes(graph)
+    told = [a for a in axes_of(graph) if base_axis(a) not in over]
+    return f", for {'; '.join(f'{a} = {case.sizes[a]}' for a in told)}" if told else ""
+
+
+def axes_of(graph: Graph) -> list[str]:
+    """The axes that its nodes vary along, work along or count, but the batch's and copies."""
+    axes = {a for n in graph.nodes for a in (*n.type.axes, *bound_axes(n))}
+    axes |= {str(n.attrs[0]) for n in graph.nodes if n.op in ("size", "index")}
+    return [a for a in graph.axes if a in axes and a not in graph.batch and "'" not in a]
+
+
+def sizes_with(about: Subject, classes: int) -> dict[str, int]:
+    """The extents of axes that the file sizes, where a claim is written out for so many classes."""
+    graph = about.graph
+    over = class_axes(graph)
+    sizes = {a: 1 if a in graph.batch else classes if base_axis(a) in over else OTHERS for a in graph.axes}
+    try:
+        return file_sizes(about, sizes)
+    except UnfitError as error:
+        raise NotWrittenError(str(error)) from None
+
+
+def at_sizes(graph: Graph, counts: Sequence[int] = CLASSES, sized: Mapping[str, int] | None = None) -> str:
     """ ", for C = 2, 3": the sizes for which something was written out."""
     over = class_axes(graph)
+    own = sized or {}
     others = [a for a in graph.axes if a not in graph.batch and "'" not in a and a not in over]
-    parts = [f"{a} = {', '.join(map(str, counts))}" for a in over] + [f"{a} = {OTHERS}" for a in others]
+    parts = [f"{a} = {own[a] if a in own else ', '.join(map(str, counts))}" for a in over]
+    parts += [f"{a} = {own.get(a, OTHERS)}" for a in others]
     return f", for {'; '.join(parts)}" if parts else ""
 
 

@@ -50,6 +50,13 @@ class Scalars:
             self.ranges[n] = within
         return n
 
+    def narrow(self, n: int, within: Interval) -> None:
+        """Notes where a scalar lies, beside what is known of it."""
+        known = self.ranges.get(n, Interval())
+        low = max((known.low, known.low_open), (within.low, within.low_open))
+        high = min((known.high, not known.high_open), (within.high, not within.high_open))
+        self.ranges[n] = Interval(low[0], high[0], low[1], not high[1])
+
     def value(self, n: int) -> Any:
         """The number that a scalar is known to be, or None."""
         op, args = self.nodes[n]

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from lossdsl.check.check import check
 from lossdsl.check.typed import CheckedLoss
+from lossdsl.check.types import base_axis
+from lossdsl.derive.examples import extents
 from lossdsl.ir.builder import Builder
 from lossdsl.ir.graph import Graph, reachable
 from lossdsl.ir.inputs import GIVEN
@@ -49,6 +53,29 @@ class Subject:
         result = ast.Argument(value, span=value.span)
         other = replace(self.lossdef, kind="map", decls=decls, result=result, claims=(), examples=(), outputs=())
         return lower(check(other, self.source, self.registry, self.modes), self.registry)
+
+
+def sizing(about: Subject) -> frozenset[str]:
+    """The params that size an axis: they keep their defaults in claims."""
+    found: set[str] = set()
+    stack = [axis.size for axis in about.checked.axes if axis.size is not None]
+    while stack:
+        term = stack.pop()
+        if term.op == "leaf":
+            found.add(str(term.attrs[0]))
+        stack.extend(term.args)
+    return frozenset(found)
+
+
+def file_sizes(about: Subject, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The extents of the axes that the file sizes (by base axis), where the others have those of `sizes`."""
+    sized = [axis.name for axis in about.checked.axes if axis.size is not None]
+    if not sized:
+        return {}
+    leaves = {p.name: np.asarray(p.default) for p in about.checked.params if not p.modes}
+    bound = {base_axis(a): (n, "") for a, n in sizes.items() if base_axis(a) not in sized}
+    found = extents(about.checked, about.registry, about.graph, leaves, bound)
+    return {a: n for a, n in found.items() if a in sized}
 
 
 def subject(lossdef: ast.LossDef, checked: CheckedLoss, registry: Registry) -> Subject:

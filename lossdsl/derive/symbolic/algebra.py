@@ -6,7 +6,7 @@ polynomials in them, their logarithms and their powers, which is 0 only if its n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,7 @@ class Algebra:
     registry: Registry
     case: Case
     param: str = ""  # of a limit: not equal to any number
+    sums: Collection[str] = ()  # the inputs that are distributions
     symbols: dict[str, Any] = field(default_factory=dict)
     memo: dict[int, Any] = field(default_factory=dict)
 
@@ -34,8 +35,9 @@ class Algebra:
         if name not in self.symbols:
             within = self.case.domain.get(name, Interval())
             signs = {"positive": True} if within.low > 0 or (within.low_open and within.low == 0) else {"real": True}
-            if name.startswith("p."):
-                signs = {"positive": True}
+            if name.startswith("p."):  # a distribution that is given may have zeros
+                given = name[2:].partition("[")[0] in self.sums
+                signs = {"nonnegative": True} if given else {"positive": True}
             elif within.low == 0:
                 signs = {"nonnegative": True} if not within.low_open else {"positive": True}
             self.symbols[name] = sympy.Symbol(name, **signs)

@@ -28,13 +28,15 @@ def settle(request: Mapping[str, Any], registry: Registry) -> bool:
     kind = request["kind"]
     graph = from_json(request["graph"])
     for classes in request["classes"]:
-        for case in cases(graph, [NODE], classes, request["shifts"], request["sums"], stick=False):
-            a = Algebra(registry, case, request.get("param", ""))
+        given = {"extents": request["extents"][str(classes)], "stick": False}
+        for case in cases(graph, [NODE], classes, request["shifts"], request["sums"], **given):
+            a = Algebra(registry, case, request.get("param", ""), request["sums"])
             entries = [a.expression(n) for n in case.outputs[NODE].values()]
             if kind == "proper":
                 if not proper(a, entries):
                     return False
                 continue
+            request = {**request, "inputs": [leaf.name for leaf in graph.leaves if leaf.role == "input"]}
             for e in entries:
                 if not _SHOWN[kind](a, e, request):
                     return False
@@ -49,7 +51,8 @@ def _constant(a: Algebra, e: Any, request: Mapping[str, Any]) -> bool:
     """Its derivative in every symbol of an input is 0; params may stay."""
     groups = a.groups
     e = e.subs({g[-1]: 1 - sympy.Add(*g[:-1]) for g in groups}, simultaneous=True)
-    inputs = [x for name, x in a.symbols.items() if name.startswith("p.") or "[" in name]
+    read = request["inputs"]
+    inputs = [x for name, x in a.symbols.items() if name.removeprefix("p.").partition("[")[0] in read]
     return all(vanishes(a, sympy.diff(e, x)) for x in inputs if e.has(x))
 
 

@@ -1,0 +1,107 @@
+"""False claims that were once called proved: whatever becomes of them, it isn't that."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.derive.test_claims import HEAD, verdicts
+
+X = "loss l\ninput x[N]\n"
+FALSE = [
+    # powers with a base below 0
+    (X + "param k = 2 in [1, 4]\nreturn x^k\n", "loss >= 0"),
+    (X + "return x^65\n", "loss >= 0"),
+    ("loss l\ninput x[N] in [-2, -1]\nreturn x^66\n", "loss <= 0"),
+    # axes that the file sizes, and axes beside the batch and the classes
+    (X + "axis K = 3\nreturn x^2 + sum[K](K)\n", "loss <= x^2 + 1"),
+    (X + "axis K = 5\nreturn sum[K](exp(-K*x*x)*(K>2))\n", "loss <= 0"),
+    (
+        "loss l\ninput logits[N, K, C]\ninput target[N, K]: index C\n"
+        "lp = log_softmax[C](logits)[target]\nreturn max[K](lp) - min[K](lp)\n",
+        "loss <= 0",
+    ),
+    # the batch: which row, and how many
+    (X + "return x^2 + 1 - size(N)\n", "loss >= 0"),
+    (X + "return x^2 - N\n", "loss >= 0"),
+    (HEAD + "return -log_softmax(logits)[target] - (if N > 5 then 1 else 0)\n", "loss >= 0"),
+    # x/0 has the sign of x, and 0·inf is 0
+    (X + "return -1 / min(x, 0)\n", "loss >= 0"),
+    ("loss l\ninput x[N] in (-inf, 0]\nreturn 1 / x\n", "loss <= 0"),
+    (X + "return x * (1 / x)\n", "loss >= 1"),
+    (X + "return x * (1 / x)\n", "lipschitz(x) <= 0"),
+    # tests as numbers jump, and poles bend
+    (X + "return exp(x > 1e9)\n", "lipschitz(x) <= 0"),
+    (X + "return exp(x > 1e9)\n", "convex(x)"),
+    ("loss l\ninput x[N, C]\nreturn sum[C](x > 1e9)\n", "lipschitz(x) <= 0"),
+    (X + "return (x - 1e9)^-2\n", "convex(x)"),
+    # a distribution may have zeros
+    (X + "input q[N, C]: prob C\nreturn 0*x + sum[C](if q == 0 then 1 else 0)\n", "loss == 0"),
+    (X + "input q[N, C]: prob C\nreturn 0*x + sum[C](if q == 0 then 1 else 0)\n", "loss <= 0"),
+    (
+        "loss l\ninput q[N, C]: prob C\nparam tau = 1 in [0, 1]\nreturn sum[C](q^tau)\n",
+        "loss == size(C) when tau -> 0",
+    ),
+    # a step is not continuous, a scalar input is an input
+    (X + "param tau = 1 in [0, 2]\nreturn floor(tau) * x\n", "loss == x when tau -> 1"),
+    (
+        "loss l\ninput x[N, C]\ninput target[N]: index C\ninput s\n"
+        "return x[target] - mean[C](x) + relu(abs(s) - 1e6)\n",
+        "symmetric(target)",
+    ),
+    # what has no value is less than nothing
+    ("loss l\ninput x[N] in [-2, 0.5]\nreturn if sqrt(x) <= 1 then 1 else -1\n", "loss >= 0"),
+]
+
+
+@pytest.mark.parametrize(("text", "claim"), FALSE)
+def test_a_false_claim_is_not_proved(text: str, claim: str) -> None:
+    (verdict,) = verdicts(text, claim)
+    assert verdict.status != "proved", verdict.detail
+
+
+TRUE = [
+    (X + "axis K = 3\nreturn x^2 + sum[K](K)\n", "loss >= 3", "K = 3"),
+    (X + "axis K = 3\nreturn x^2 + sum[K](K)\n", "loss == x^2 + 3", "K = 3"),
+    ("loss l\ninput x[N] in (-inf, 0)\nreturn 1 / x\n", "loss <= 0", ""),
+    ("loss l\ninput x[N] in (0, 1)\nreturn x * (1 / x)\n", "loss >= 1", ""),
+    (HEAD + "return log_softmax(logits)[target] / sum[C](log_softmax(logits))\n", "loss >= 0", ""),
+]
+
+
+@pytest.mark.parametrize(("text", "claim", "how"), TRUE)
+def test_a_true_one_still_is(text: str, claim: str, how: str) -> None:
+    (verdict,) = verdicts(text, claim)
+    assert verdict.status == "proved", verdict
+    assert how in verdict.detail
+
+
+BENDS = [
+    (X + "return abs(x) - 2 * relu(x - 1000)\n", "convex(x)"),
+    (X + "return x^2 - 100*abs(x + 50)\n", "convex(x)"),
+    (X + "return x + relu(x - 12345) * 3\n", "lipschitz(x) <= 2"),
+    (X + "return x^2 - (if x == 0.123 then -5 else 0)\n", "convex(x)"),
+    (X + "return x^2 + (if x == 0.123 then -5 else 0)\n", "loss >= 0"),
+    (X + "return x^2 + (if x > 0.5173 and x < 0.5183 then -5 else 0)\n", "loss >= 0"),
+    (X + "return abs(x) + (if x > 1e6 then -1e7 else 0)\n", "loss >= 0"),
+    (HEAD + "pt = softmax(logits)[target]\nreturn if pt > 0.9999999 then -1 else 1-pt\n", "loss >= 0"),
+    (HEAD + "return cross_entropy(logits, target) + relu(logits[target] - 5000)*1e-3\n", "shift_invariant(logits)"),
+    (
+        HEAD + "param a = 1 in [0, inf)\nreturn cross_entropy(logits, target) - (if a > 777 then 1 else 0)\n",
+        "loss >= 0",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "claim"), BENDS)
+def test_points_reach_where_a_loss_turns(text: str, claim: str) -> None:
+    (verdict,) = verdicts(text, claim)
+    assert verdict.status == "refuted", verdict
+
+
+def test_without_such_points_they_would_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fault is seen by these tests."""
+    from lossdsl.derive.claims import at_points
+
+    monkeypatch.setattr(at_points, "suspects", lambda *args: ())
+    found = [verdicts(text, claim)[0].status for text, claim in BENDS[3:5]]
+    assert found == ["held"] * 2
