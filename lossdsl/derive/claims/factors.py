@@ -105,4 +105,8 @@ def quotient(s: Scalars, args: tuple[int, ...], values: Sequence[Any]) -> int | 
         if exponent == "mul" and y in factors:
             rest = factors[0] if factors[1] == y else factors[1]
             return s.node("mul", [rest, s.node("phi", [inner[0]])])
+        turned = s.node("neg", [y])  # 1 - q below q - 1
+        if exponent == "mul" and turned in factors:
+            rest = factors[0] if factors[1] == turned else factors[1]
+            return s.node("neg", [s.node("mul", [rest, s.node("phi", [inner[0]])])])
     return None
