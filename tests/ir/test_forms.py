@@ -51,6 +51,11 @@ class Said:
     def hot(self) -> int:
         return self("eq", self.b.index("C"), self.leaf["y"])
 
+    def length(self, name: str) -> int:
+        """The length of a softmax, as `norm` says it."""
+        square = self.sum(self("pow", self("exp", self.logp(name)), self.const(2)))
+        return self("select", self("lt", self.const(0), square), self("sqrt", square), self.const(0))
+
     def masked(self, name: str) -> int:
         """The log-softmax of what is there; of all else it is -inf."""
         m = self.leaf["m"]
@@ -131,6 +136,11 @@ FORMS: dict[str, tuple[Form, str, str]] = {
         lambda s: s("div", s("exp", s.logp("x")), s.sum(s("exp", s.logp("x")), s("not", s.hot()))),
         "logp",
         "div",
+    ),
+    "a probability over the length of all": (
+        lambda s: s("div", s("exp", s.b.pick(s.logp("x"), {"C": s.leaf["y"]})), s.length("x")),
+        "logp",
+        "sqrt",
     ),
     "a multiple of it": (
         lambda s: s(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lossdsl.ir.graph import Attr
 from lossdsl.ir.rewrite import Rule
 from lossdsl.ir.rules.match import as_log, complement, factors, inside, is_const, nonnegative, rational
-from lossdsl.ir.rules.others import of_the_others
+from lossdsl.ir.rules.others import of_the_others, over_length
 
 if TYPE_CHECKING:
     from lossdsl.ir.builder import Builder
@@ -397,7 +397,10 @@ def _power(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | 
 
 def _divide(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
     p, q = inside(b, args[0], "exp"), inside(b, args[1], "exp")
-    return of_the_others(b, *args) if p is None or q is None else b.node("exp", [b.node("sub", [p, q])])
+    if p is not None and q is not None:
+        return b.node("exp", [b.node("sub", [p, q])])
+    length = over_length(b, *args)
+    return of_the_others(b, *args) if length is None else length
 
 
 def _sqrt(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
@@ -424,6 +427,11 @@ RULES = (
     Rule("sum", ("add",), "1 + expm1(u) = e^u; e^u less 1 at one place is expm1(u) there", _plus),
     Rule("balance", ("add",), "a mixture's parts balance about it", _balance),
     Rule("power of exp", ("pow",), "(e^u)^a = e^(a·u): no underflow before the power", _power),
-    Rule("ratio of exp", ("div",), "e^a / e^b = e^(a - b); p / (1 - p_y) is the softmax of the others", _divide),
+    Rule(
+        "ratio of exp",
+        ("div",),
+        "e^a / e^b = e^(a - b); p / (1 - p_y) is the softmax of the others; p / |p| is one of 2 z",
+        _divide,
+    ),
     Rule("root of exp", ("sqrt",), "sqrt(e^u) = e^(u/2)", _sqrt),
 )

@@ -1,10 +1,14 @@
-"""p / (1 - p_y) as the softmax of all entries but y: its parts sum to 1 to the last digit."""
+"""Probabilities over what is left of them, or over their length, as probabilities of another softmax.
+
+p / (1 - p_y) is the softmax of all entries but y: its parts sum to 1 to the last digit. p / |p| is the root of the
+softmax of twice the logits, whose gradient is p - e_y of that softmax, and no difference of quotients.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lossdsl.ir.rules.match import factors
+from lossdsl.ir.rules.match import factors, inside, is_const
 
 if TYPE_CHECKING:
     from lossdsl.ir.builder import Builder
@@ -36,6 +40,27 @@ def of_the_others(b: Builder, x: int, y: int) -> int | None:
     others = b.node("not", [b.node("eq", [b.index(axis), left_out])])
     of_them = b.node("exp", [b.node("logp", [b[u].args[0], others], (axes,))])
     return b.node("neg", [b.pick(of_them, {a: n for a, n in here.items() if n != b.index(a)})])
+
+
+def over_length(b: Builder, x: int, y: int) -> int | None:
+    """p_y / |p|, for a softmax p, as the root of an entry of the softmax of twice the logits; |p| is never 0."""
+    v, length = inside(b, x, "exp"), b[y]
+    if length.op == "select" and is_const(b, length.args[2], 0):  # the norm of the language, 0 for zeros
+        length = b[length.args[1]]
+    if v is None or length.op != "sqrt":
+        return None
+    u = b[v].args[0] if b[v].op == "pick" else v
+    squares, node = b[length.args[0]], b[u]
+    if node.op != "logp" or len(node.args) != 1 or squares.op != "reduce" or len(squares.args) != 1:
+        return None
+    if squares.attrs != ("sum", node.attrs[0]) or squares.args[0] != b.node("pow", [b.node("exp", [u]), b.const(2)]):
+        return None
+    twice = b.node("logp", [b.node("mul", [b.const(2), node.args[0]])], node.attrs)
+    if b[v].op == "pick":
+        axes = b[v].attrs[0]
+        assert isinstance(axes, tuple)
+        twice = b.pick(twice, dict(zip(axes, b[v].args[1:], strict=True)))
+    return b.node("exp", [b.node("div", [twice, b.const(2)])])
 
 
 def _entry(b: Builder, n: int) -> tuple[int, dict[str, int]]:
