@@ -105,3 +105,19 @@ def test_without_such_points_they_would_hold(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(at_points, "suspects", lambda *args: ())
     found = [verdicts(text, claim)[0].status for text, claim in BENDS[3:5]]
     assert found == ["held"] * 2
+
+
+JUMPS = [
+    (X + "return exp(x > 1e6)\n", "lipschitz(x) <= 0"),
+    (X + "return floor(x) + 0 * x\n", "lipschitz(x) <= 1"),
+    (X + "return (if x > 777 then 1 else 0) + x\n", "lipschitz(x) <= 1"),
+    (X + "input k[N]: int\nreturn x^2 - (if k > 100 then 1 else 0)\n", "loss >= 0"),
+    (X + "param k: int = 2 in [1, 9]\nreturn x^2 - (if k == 9 then 1 else 0)\n", "loss == x^2"),
+    (X + "return (x - 1e9)*(1/(x - 1e9))\n", "loss == 1"),
+]
+
+
+@pytest.mark.parametrize(("text", "claim"), JUMPS)
+def test_a_jump_refutes(text: str, claim: str) -> None:
+    (verdict,) = verdicts(text, claim)
+    assert verdict.status == "refuted", verdict

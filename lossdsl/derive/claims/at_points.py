@@ -12,7 +12,7 @@ import numpy as np
 
 from lossdsl.check.types import base_axis
 from lossdsl.derive.claims.cases import class_axes
-from lossdsl.derive.claims.everywhere import prob_sums
+from lossdsl.derive.claims.everywhere import axes_of, prob_sums
 from lossdsl.derive.claims.setting import Subject, file_sizes, sizing
 from lossdsl.derive.claims.suspects import suspects
 from lossdsl.derive.claims.verdict import Found
@@ -35,6 +35,7 @@ SECONDS = 3.0  # for the points of one claim; at least one is tried
 Fails = Callable[[Any, Any], bool]  # of a value and the size of what it is made of
 SIZES = ({"N": 1}, {"N": 2}, {"N": 3})
 CLASSES = (2, 3, 5)
+LARGER = (4, 5, 10)  # classes, and other axes' extents, of a claim that was proved for few
 
 
 def draws(
@@ -44,6 +45,7 @@ def draws(
     seed: int = SEED,
     far: Sequence[float] = FAR,
     sized: Callable[[Mapping[str, int]], Mapping[str, int]] = lambda sizes: {},
+    larger: bool = False,
 ) -> Iterator[tuple[dict[str, int], Leaves]]:
     """Sizes and leaves: two classes and whole numbers to begin with, so that a counterexample is a small one.
 
@@ -55,6 +57,9 @@ def draws(
         few = classes[0] if k < POINTS // 3 else classes[k % len(classes)]
         counted = {a: few for a in graph.axes if base_axis(a) in class_axes(graph)}
         sizes = sizes_for(graph, **SIZES[k % len(SIZES)], C=few, D=2) | counted
+        if larger:
+            batch = {base_axis(a) for a in graph.batch}
+            sizes = {a: n if base_axis(a) in batch else LARGER[k % len(LARGER)] for a, n in sizes.items()}
         own = sized(sizes)
         sizes |= {a: own[base_axis(a)] for a in sizes if base_axis(a) in own}
         leaves = random_leaves(graph, sizes, rng)
@@ -167,8 +172,12 @@ def tried(
     first: Sequence[tuple[Mapping[str, int], Leaves]] = (),
     classes: Sequence[int] = CLASSES,
     far: Sequence[float] = FAR,
+    larger: bool = False,
 ) -> Found:
-    """Whether a node passes at every point, `first` the given ones; a counterexample is made small."""
+    """Whether a node passes at every point, `first` the given ones; a counterexample is made small.
+
+    `larger`: at sizes above those for which claims are written out, where the graph has such axes.
+    """
     outputs = {"aux.node": node} | ({"aux.scale": scale} if scale is not None else {})
     graph = b.graph(outputs)
     axes = tuple(a for a in graph.axes if any(a in graph.nodes[n].type.axes for _, n in graph.outputs))
@@ -183,7 +192,7 @@ def tried(
 
     until, count = time.process_time() + SECONDS, 0
     fixed = {p.name: np.asarray(p.default) for p in about.checked.params if p.integer and p.name in sizing(about)}
-    drawn = draws(graph, sums, classes, far=far, sized=partial(file_sizes, about))
+    drawn = draws(graph, sums, classes, far=far, sized=partial(file_sizes, about), larger=larger)
     for sizes, leaves in (*((s, {**_rest(graph, s), **x}) for s, x in first), *drawn):
         leaves |= {name: value for name, value in fixed.items() if name in leaves}
         failed = failing(sizes, leaves)
@@ -194,7 +203,7 @@ def tried(
         if time.process_time() > until:
             break
     until = time.process_time() + SECONDS
-    for sizes, leaves in suspects(about, graph, sums):
+    for sizes, leaves in () if larger else suspects(about, graph, sums):
         leaves |= {name: value for name, value in fixed.items() if name in leaves}
         failed = failing(sizes, leaves)
         if failed:
@@ -203,7 +212,23 @@ def tried(
         count += failed is not None
         if time.process_time() > until:
             break
-    return Found("held", points=count) if count else Found("undecided", "it is defined at none of the points tried")
+    if not count:
+        return Found("undecided", "it is defined at none of the points tried")
+    return Found("held", points=count, again=partial(beyond, about, b, node, fails, scale))
+
+
+def beyond(about: Subject, b: Builder, node: int, fails: Fails, scale: int | None, proof: str = "") -> Found:
+    """What was proved for the sizes that `proof` ends with, tried at larger ones: proved, or refuted."""
+    graph = b.graph({"aux.node": node})
+    own = file_sizes(about, dict.fromkeys(graph.axes, LARGER[0]))
+    axes = [a for a in axes_of(graph) if a not in own]
+    if not axes or ", for " not in proof:
+        return Found("proved", proof)
+    found = tried(about, b, node, fails, scale, far=(4.0, 64.0), larger=True)
+    if found.status != "held":
+        return found if found.status == "refuted" else Found("proved", proof)
+    sizes = ", ".join(map(str, LARGER))
+    return Found("proved", f"{proof}; held at {found.points} points at {' and '.join(axes)} = {sizes}")
 
 
 def _rest(graph: Graph, sizes: Mapping[str, int]) -> Leaves:

@@ -11,6 +11,7 @@ from typing import Any
 
 from lossdsl.check import constants
 from lossdsl.derive.claims import at_points, by_algebra, by_rules
+from lossdsl.derive.claims.defined import compared_where_defined
 from lossdsl.derive.claims.everywhere import never_negative_everywhere
 from lossdsl.derive.claims.setting import Replacement, Subject, place
 from lossdsl.derive.claims.verdict import Found
@@ -71,16 +72,18 @@ def compared(about: Subject, op: str, right: ast.Expr, when: Sequence[ast.Condit
     if op == "==":
         return same(about, b, loss, other)
     low, high = (other, loss) if op == ">=" else (loss, other)
-    return never_negative(about, b, b.node("sub", [high, low]), other)
+    found = never_negative(about, b, b.node("sub", [high, low]), other)
+    return compared_where_defined(about, b, loss, other, False, found)
 
 
 def same(about: Subject, b: Builder, x: int, y: int) -> Found:
     """Whether two nodes are one thing."""
     if by_rules.equal(b, x, y):
-        return Found("proved", "both sides are rewritten to one expression")
+        found = Found("proved", "both sides are rewritten to one expression")
+        return compared_where_defined(about, b, x, y, True, found)
     difference = b.node("sub", [x, y])
     found = at_points.tried(about, b, difference, at_points.differs, y)
-    return asked(about, found, b, difference, "zero")
+    return asked(about, compared_where_defined(about, b, x, y, True, found), b, difference, "zero")
 
 
 def asked(about: Subject, found: Found, b: Builder, node: int, kind: str, **more: Any) -> Found:
@@ -88,7 +91,7 @@ def asked(about: Subject, found: Found, b: Builder, node: int, kind: str, **more
     if found.status != "held":
         return found
     question: Mapping[str, Any] | None = by_algebra.request(about, b, node, kind, **more)
-    return Found("held", found.detail, found.points, question)
+    return replace(found, question=question)
 
 
 def never_negative(about: Subject, b: Builder, node: int, scale: int | None) -> Found:
@@ -97,7 +100,7 @@ def never_negative(about: Subject, b: Builder, node: int, scale: int | None) -> 
         return Found("proved", _signed(b, node))
     shown = never_negative_everywhere(about, b, node)
     if shown is not None and not shown.points:
-        return Found("proved", shown.detail)
+        return at_points.beyond(about, b, node, at_points.negative, scale, shown.detail)
     first = shown.first if shown is not None else []
     found = at_points.tried(about, b, node, at_points.negative, scale, first)
     return asked(about, found, b, node, "sign")

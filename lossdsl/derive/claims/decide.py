@@ -50,9 +50,12 @@ def _proved(found: Sequence[Found], timeout: float) -> list[Found]:
     """With those proved that sympy can close."""
     questions: list[Mapping[str, Any]] = [f.question for f in found if f.question is not None]
     answers = iter(settle(questions, timeout))
-    return [
-        Found("proved", by_algebra.said(f.question)) if f.question is not None and next(answers) else f for f in found
-    ]
+    return [_beyond(f, by_algebra.said(f.question)) if f.question is not None and next(answers) else f for f in found]
+
+
+def _beyond(found: Found, proof: str) -> Found:
+    """What sympy has proved, tried at sizes for which it was not asked."""
+    return Found("proved", proof) if found.again is None else found.again(proof=proof)
 
 
 def _verdict(about: Subject, claim: ast.Claim, found: Found) -> Verdict:

@@ -100,10 +100,13 @@ def renamed(leaf: Leaf) -> Replacement:
     return lambda b: b.leaf(second)
 
 
-def _step(leaf: Leaf, sign: int) -> Replacement:
+SHORT = 10**12  # of a step across a jump, in which a slope changes next to nothing
+
+
+def _step(leaf: Leaf, sign: int, parts: int = at_points.STEPS) -> Replacement:
     """The leaf a short step along another of its kind, so that what is seen is its slope or curvature here."""
     along = Leaf(f"{at_points.ALONG}{leaf.name}", leaf.axes, leaf.type, leaf.role, False)
-    return lambda b: b.node("add", [b.leaf(leaf), b.node("mul", [b.const(sign / at_points.STEPS), b.leaf(along)])])
+    return lambda b: b.node("add", [b.leaf(leaf), b.node("mul", [b.const(Fraction(sign, parts)), b.leaf(along)])])
 
 
 def convex(about: Subject, name: str) -> Found:
@@ -132,7 +135,8 @@ def convex(about: Subject, name: str) -> Found:
             b, node = curved
             shown = never_negative_everywhere(about, b, node)
             if shown is not None and not shown.points:
-                return Found("proved", f"the second derivative is never negative, {shown.detail}")
+                proof = f"the second derivative is never negative, {shown.detail}"
+                return found if found.again is None else found.again(proof=proof)
     return found
 
 
@@ -198,10 +202,26 @@ def lipschitz(about: Subject, name: str, right: ast.Expr, replaced: dict[str, Re
         squares = b.node("sub", [b.node("pow", [bound, b.const(2)]), total])
         shown = never_negative_everywhere(about, b, squares)
         if shown is not None and not shown.points:
-            return Found("proved", shown.detail)
+            gap = b.node("sub", [bound, length])
+            return at_points.beyond(about, b, gap, at_points.negative, bound, shown.detail)
         if shown is not None:
             first = shown.first
-    return at_points.tried(about, b, b.node("sub", [bound, length]), at_points.negative, bound, first)
+    found = at_points.tried(about, b, b.node("sub", [bound, length]), at_points.negative, bound, first)
+    return _secant(about, leaf, right, replaced) if found.status == "held" and breaks.jumps(about, name) else found
+
+
+def _secant(about: Subject, leaf: Leaf, right: ast.Expr, replaced: dict[str, Replacement]) -> Found:
+    """The bound against what a short step changes: a jump has no gradient."""
+    b = about.builder()
+    ends = [place(b, about.graph, {leaf.name: _step(leaf, sign, SHORT)})["rows"] for sign in (1, -1)]
+    along = b.leaf(Leaf(f"{at_points.ALONG}{leaf.name}", leaf.axes, leaf.type, leaf.role, False))
+    over = tuple(a for a in leaf.axes if a not in about.graph.batch)
+    square = b.node("pow", [along, b.const(2)])
+    length = b.node("sqrt", [b.reduce("sum", over, square)]) if over else b.node("abs", [along])
+    bound = place(b, about.expression(right), replaced)["rows"]
+    most = b.node("mul", [b.const(Fraction(2, SHORT)), b.node("mul", [bound, length])])
+    gap = b.node("sub", [most, b.node("abs", [b.node("sub", ends)])])
+    return at_points.tried(about, b, gap, at_points.negative, ends[0])
 
 
 def _weighted(about: Subject, name: str, right: ast.Expr, replaced: dict[str, Replacement]) -> Found | None:

@@ -16,13 +16,14 @@ import numpy as np
 
 from lossdsl.check.types import Type, base_axis
 from lossdsl.derive.claims.cases import class_axes, rows_alone
-from lossdsl.derive.claims.setting import Replacement, Subject, file_sizes, place
+from lossdsl.derive.claims.setting import Replacement, Subject, file_sizes, place, sizing
 from lossdsl.derive.points import probabilities, random_leaves, sizes_for
 from lossdsl.ir.graph import Graph, Leaf
 from lossdsl.ir.interpret import trace
 
 Array = np.ndarray[Any, Any]
 Leaves = dict[str, Any]
+NUMBERS = ("real", "int")
 PAIRS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "maximum", "minimum"})
 OF_ZERO = frozenset({"abs", "relu", "sign", "log", "sqrt", "pow"})  # of the first argument; `div` of the second
 LINES, CELLS, PARTS, ROUNDS, MOST = 12, 48, 16, 13, 18
@@ -121,8 +122,10 @@ def _probe(about: Subject, graph: Graph) -> _Probe | None:
     again = about.builder()
     moved: dict[str, Replacement] = {}
     for leaf in graph.leaves:
-        if not leaf.axes and leaf.type.kind == "real":
-            wide = Leaf(leaf.name, (axis,), Type(frozenset({axis}), "real", leaf.type.interval), leaf.role, False)
+        if not leaf.axes and leaf.type.kind in NUMBERS and leaf.name not in sizing(about):
+            wide = Leaf(
+                leaf.name, (axis,), Type(frozenset({axis}), leaf.type.kind, leaf.type.interval), leaf.role, False
+            )
             moved[leaf.name] = _leaf(wide)
     wide_graph = again.graph(place(again, graph, moved))
     over = class_axes(wide_graph)
@@ -172,7 +175,7 @@ def _lines(probe: _Probe, sums: Mapping[str, str]) -> list[_Line]:
             if leaf.type.kind == "real":
                 base[leaf.name] = np.clip(base[leaf.name], *_inside(leaf))
         for leaf in probe.graph.leaves:
-            if leaf.type.kind != "real" or leaf.name in sums or probe.axis not in leaf.axes:
+            if leaf.type.kind not in NUMBERS or leaf.name in sums or probe.axis not in leaf.axes:
                 continue
             shape = tuple(probe.sizes[a] for a in leaf.axes if a != probe.axis)
             found += [_Line(base, leaf, entry) for entry in np.ndindex(shape)][: LINES // 2]
@@ -201,7 +204,7 @@ def _grid(leaf: Leaf) -> Array:
         values = high - GRID[GRID >= 0]
     else:
         values = GRID
-    values = np.sort(values)
+    values = np.unique(np.round(values) if leaf.type.kind == "int" else values)
     return values[[x in leaf.type.interval for x in values]]
 
 
@@ -288,4 +291,6 @@ def _around(xs: Sequence[float], leaf: Leaf) -> list[tuple[float, float]]:
     for x in xs:
         found += [(x + s * h * (1 + abs(x)), h) for h in (1e-9, 1e-3, 0.1, 1.0) for s in (-1, 1)]
     found += [((a + z) / 2, 1.0) for a, z in pairwise(xs)]
+    if leaf.type.kind == "int":
+        found = [(float(np.floor(x) + k), abs(k)) for x in xs for k in (-1, 0, 1)]
     return [(x, near) for x, near in found if x in leaf.type.interval and np.isfinite(x)]

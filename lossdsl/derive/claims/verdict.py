@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ class Found:
     detail: str = ""
     points: int = 0
     question: Mapping[str, Any] | None = None
+    again: Callable[..., Found] | None = None  # tries it at sizes for which nothing was written out
     wrong: tuple[Diagnostic, ...] = ()
 
 
@@ -46,7 +47,8 @@ class Verdict:
 
     def __str__(self) -> str:
         if self.status == "held":
-            return f"held at {self.points} points to {self.digits} digits, seed {self.seed}"
+            where = f", {self.detail}" if self.detail else ""
+            return f"held at {self.points} points to {self.digits} digits, seed {self.seed}{where}"
         return f"{self.status}{' at' if self.status == 'refuted' else ':'} {self.detail}"
 
     @property
