@@ -76,15 +76,18 @@ def made_ahead(
 
 
 def handed_over(
-    ctx: Any, call: Call, steps: Steps, grad: Tensor
+    ctx: Any, saved: Sequence[Tensor], call: Call, steps: Steps, grad: Tensor
 ) -> Sequence[Tensor] | None:
-    """The gradients, times the upstream; None if a backward before this has them."""
+    """The gradients, times the upstream; None if a backward before this has them.
+
+    `saved`: the context's tensors, which checkpointing lets a backward read once.
+    """
     if ctx.handed:
         return None
     ctx.handed = True
     compiled = call.compiled
     first = len(compiled.operands) + 1
-    grads: tuple[Tensor, ...] = ctx.saved_tensors[first : first + len(steps.at)]
+    grads = saved[first : first + len(steps.at)]
     for at, x in zip(steps.at, grads, strict=True):
         compiled.rescale(x, _factor(call, at, grad))
     return grads

@@ -93,7 +93,7 @@ class Eager(Function):
         operands = saved[:count]
         again_ = torch.is_grad_enabled()  # only under create_graph
         if ctx.made == "ahead":
-            if not again_ and (grads := handed_over(ctx, call, steps, grad)):
+            if not again_ and (grads := handed_over(ctx, saved, call, steps, grad)):
                 return (None, *steps.spread(grads))
         elif ctx.made and not again_:
             grads = saved[count + 1 :]

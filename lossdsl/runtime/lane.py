@@ -190,7 +190,8 @@ class DualValue(Value):
         family = FAMILIES[ctx.key]
         seeded, route = family.seeded[ctx.aux], family.values[ctx.aux]
         total = len(family.operands)
-        operands, outs = ctx.saved_tensors[:total], ctx.saved_tensors[total:]
+        saved = ctx.saved_tensors
+        operands, outs = saved[:total], saved[total:]
         moved = family.cotangents(operands, tangents[-total:])
         seeds = [torch.ones_like(x) for x, s in zip(outs, seeded, strict=True) if s]
         tensors = (*operands, *seeds)

@@ -8,7 +8,8 @@ what a launch would be compiled for; a driver that isn't one stands in for the d
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
@@ -51,6 +52,7 @@ def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(driver, "_active", Driver())
     monkeypatch.setattr(knobs.runtime, "jit_cache_hook", hook)
     monkeypatch.setattr(launch, "_properties", lambda _: Device())
+    monkeypatch.setattr(launch, "on_device", lambda _: nullcontext())
     monkeypatch.setattr(FakeTensor, "data_ptr", lambda _: 4096, raising=False)
     monkeypatch.setenv("LOSSDSL_AUTOTUNE", "0")
     number = launch.number
@@ -119,6 +121,8 @@ def test_a_schedule_of_a_hundred_steps_compiles_once(classes: int, compilations:
     for name, param, values in (
         ("focal", "gamma", [i / 20 for i in range(100)]),
         ("label_smoothing_ce", "epsilon", [i / 101 for i in range(100)]),
+        # whole numbers too, of which Triton itself would take 1 for a constant, and multiples of 16 for another kind
+        ("cross_entropy", "ignore_index", [1, 16, 7, *range(-97, 0)]),
     ):
         for program in planned(name)[1]:
             kind = program.name.rpartition(".")[2]
@@ -131,3 +135,26 @@ def test_a_schedule_of_a_hundred_steps_compiles_once(classes: int, compilations:
                 called(name, program, classes, **{param: value})
             assert once
             assert compilations == once * 101
+
+
+def test_launches_go_to_the_device_of_the_tensors(compilations: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which need not be the current one: that is where Triton launches, on its stream."""
+    inside: list[torch.device] = []
+    seen: list[list[torch.device]] = []
+
+    @contextmanager
+    def on_device(device: torch.device) -> Iterator[None]:
+        inside.append(device)
+        yield
+        inside.pop()
+
+    start = launch.Launch.start
+
+    def watched(self: launch.Launch, *given: Any) -> int:
+        seen.append(list(inside))
+        return start(self, *given)
+
+    monkeypatch.setattr(launch, "on_device", on_device)
+    monkeypatch.setattr(launch.Launch, "start", watched)
+    called("cross_entropy", planned("cross_entropy")[1][0], 70)
+    assert seen == [[torch.device("cuda", 0)]]

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 import lossdsl
 from lossdsl.api import source_of
 from lossdsl.backends.api import KernelProgram, NotSupportedError, Plan
-from lossdsl.backends.triton.arguments import arguments
+from lossdsl.backends.triton.arguments import arguments, sizes
 from lossdsl.backends.triton.kernel import kernels
 from lossdsl.backends.triton.offline import TARGETS, inspected
 from lossdsl.backends.triton.offline_tiles import inspected_tiles
@@ -87,6 +87,45 @@ def test_exponentials_are_those_of_the_plan() -> None:
             continue  # what is done with a sum over the rows
         wanted = {"both_0 blocks": 2, "value 1- blocks": 0}.get(machine.kernel, 1)
         assert machine.exps == wanted, machine
+
+
+@pytest.mark.parametrize("target", ["sm_90", "gfx942"])
+def test_exponentials_in_float64_are_counted(target: str) -> None:
+    """They are polynomials, which no instruction names."""
+    for name in ("cross_entropy", "bce"):
+        (found,) = inspected(programs(name, "value"), REGISTRY, target, "float64", lengths=(500,))
+        assert found.exps == 1
+
+
+@pytest.mark.parametrize("target", DRAWN)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
+def test_entries_of_no_axis_move_sixteen_bytes_at_a_time(dtype: str, target: str) -> None:
+    """Any number of entries: the last ones are behind a mask of their own. Logits, targets, rows, gradients."""
+    for name in ("bce", "sigmoid_focal") if FULL else ("bce",):
+        kinds = ("value", "gradient", "both") if FULL else ("both",)
+        for machine in inspected(programs(name, *kinds), REGISTRY, target, dtype):
+            if machine.kernel == "both_1 rows":
+                continue  # what is done with a sum over the rows
+            assert set(machine.loads) <= {64, 128} if dtype == "float64" else set(machine.loads) == {128}, machine
+            assert 128 in machine.loads
+            assert set(machine.stores) == {128}
+            assert machine.spilled == 0
+
+
+def test_a_thread_has_the_entries_of_sixteen_bytes() -> None:
+    """Of rows that are long enough, as far as registers go."""
+    for run in (2, 4, 8):
+        for tiles in range(1, 26):
+            for power in range(11, 21):
+                shape = shape_of(10**6, 2**power, (tiles, tiles), False, Device(), run=run)
+                assert shape.rows * shape.block // (shape.warps * 32) >= run
+
+
+def test_rows_that_have_no_room_spill_nothing_either() -> None:
+    """Sums so far and orders: on chip up to a length, through memory from there on."""
+    for name, kind in (("wasserstein1_cdf", "value"), ("dpo_aot", "value"))[: 2 if FULL else 1]:
+        for machine in inspected(programs(name, kind), REGISTRY, "sm_90", lengths=(8192, 65536)):
+            assert machine.spilled == 0, machine
 
 
 def test_rows_that_start_anywhere_are_moved_as_alignment_allows() -> None:
@@ -179,6 +218,13 @@ def test_every_index_is_multiplied_in_64_bits() -> None:
             text = "\n".join(kernels(stage))
             strides = {f"{identifier(b.name)}_{identifier(a)}" for b in stage.buffers for a in b.axes}
             assert strides <= set(arguments(stage))
+            # of its own accord Triton takes a whole number that is 1 for a constant, which has no type
+            numbers = {identifier(b.name) for b in stage.buffers if not b.axes and b.dtype != "real"}
+            numbers |= {f"n_{identifier(a)}" for a in sizes(stage)}
+            for kernel in ast.parse(text).body:
+                assert isinstance(kernel, ast.FunctionDef)
+                kept = {x.value for x in ast.walk(kernel.decorator_list[0]) if isinstance(x, ast.Constant)}
+                assert kept == numbers, f"{program.name}: {kernel.name}"
             for factor, made in _factors(text, strides):
                 seen += 1
                 assert _is_wide(factor, made), f"{program.name}: {ast.unparse(factor)}"
@@ -213,6 +259,10 @@ def test_inspect_prints_records() -> None:
 
 
 def test_inspect_says_what_it_cannot() -> None:
+    assert (
+        "is not in the range"
+        in CliRunner().invoke(group, [*["inspect", "brier", "--target", "sm_90", "--length"], "9" * 20]).output
+    )
     assert "is no target" in CliRunner().invoke(group, ["inspect", "brier", "--target", "h100"]).output
     said = CliRunner().invoke(group, ["inspect", "mcr2", "--target", "sm_90"])
     assert said.exit_code == 2

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lossdsl.backends.api import Buffer, Let, Load, Store
-from lossdsl.backends.triton.spell import identifier
+from lossdsl.backends.triton.layout import wrapped
+from lossdsl.backends.triton.spell import COMPARISONS, NUMBERS, identifier
 from lossdsl.backends.triton.stages import Item, Stage, Sweep
+
+STEPS = COMPARISONS | {"floor", "round", "mod", "sign"}
 
 
 def size(axis: str) -> str:
@@ -30,6 +33,16 @@ def tile_axis(stage: Stage, b: Buffer) -> str | None:
                     if axis in s.index:
                         return b.axes[s.index.index(axis)]
     return None
+
+
+def decorator(stage: Stage, arguments: Sequence[str]) -> str:
+    """What makes a function of these arguments a kernel. Whole numbers of the call and extents stay arguments: of its
+    own accord Triton takes a 1 for a constant, which has no type, and compiles others by what divides them."""
+    numbers = {identifier(b.name) for b in stage.buffers if not b.axes and b.dtype != "real"}
+    kept = [f'"{a}"' for a in arguments if a in numbers or a.startswith("n_")]
+    return (
+        "\n".join(wrapped("@triton.jit(do_not_specialize=", [f"[{', '.join(kept)}]"], ")")) if kept else "@triton.jit"
+    )
 
 
 def pointwise(stage: Stage) -> bool:
@@ -63,6 +76,23 @@ def sizes(stage: Stage) -> tuple[str, ...]:
         if isinstance(s, Let) and s.op == "size":
             found[str(s.attrs[0])] = None
     return tuple(found)
+
+
+def exact_quotients(stage: Stage) -> frozenset[str]:
+    """Quotients that a step is made of, be it by way of sums and products: the nearest number decides there, and a
+    device's own division of entries is off by a unit or two in the last place. Whether one is 0 it says rightly."""
+    made = {s.value.name: s for s in stage.statements if isinstance(s, Let)}
+    todo = [x for s in made.values() if s.op in STEPS and 0 not in s.args for x in s.args if isinstance(x, str)]
+    seen: set[str] = set()
+    while todo:
+        name = todo.pop()
+        s = made.get(name)
+        if name in seen or s is None:
+            continue
+        seen.add(name)
+        if s.op == "div" or s.op in NUMBERS or s.op == "select":
+            todo += [x for x in s.args if isinstance(x, str)]
+    return frozenset(name for name in seen if made[name].op == "div")
 
 
 def divisors(items: Sequence[Item]) -> frozenset[str]:

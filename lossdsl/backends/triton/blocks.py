@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from lossdsl.backends.api import Island, NotSupportedError, Reduce
 from lossdsl.backends.triton import islands
-from lossdsl.backends.triton.arguments import arguments, cols, size
+from lossdsl.backends.triton.arguments import arguments, cols, decorator, size
 from lossdsl.backends.triton.layout import wrapped
 from lossdsl.backends.triton.notes import docstring, purpose, subject
 from lossdsl.backends.triton.printer import NEUTRAL, Printer
@@ -50,7 +50,7 @@ class Blocks(Printer):
             lines.remove(using[0])
         along = " and of ".join(map(str, self.stage.axes))
         said = docstring(f"{purpose(self.stage)} Rows of {along} in blocks, each by `splits` programs.")
-        return "\n".join(["@triton.jit", *wrapped(f"def {name}(", given, "):"), *said, *lines])
+        return "\n".join([decorator(self.stage, given), *wrapped(f"def {name}(", given, "):"), *said, *lines])
 
     def visit(self) -> None:
         """All items, sweeps by their number, after the places of what programs of a row leave for each other."""

@@ -149,14 +149,16 @@ def round_(x):
     """The nearest whole number, of two the even one."""
     r = tl.floor(x + 0.5)
     odd = tl.floor(r * 0.5) * 2.0 != r
-    return tl.where((r - x == 0.5) & odd, r - 1.0, r)
+    r = tl.where((r - x == 0.5) & odd, r - 1.0, r)
+    whole: tl.constexpr = 4503599627370496.0 if x.dtype == tl.float64 else 8388608.0
+    return tl.where(tl.abs(x) < whole, r, x)  # from there on there are no others, and x + 0.5 is rounded
 
 
 @triton.jit
 def mod_(x, y):
     """The rest of a division, with the sign of y."""
     if x.dtype.is_floating():
-        return x - y * tl.floor(x / y)
+        return x - y * tl.floor(div_(x, y))
     else:
         safe = tl.where(y == 0, 1, y)
         r = x % safe

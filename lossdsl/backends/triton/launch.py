@@ -74,6 +74,13 @@ def interpreting() -> Iterator[None]:
         yield
 
 
+def on_device(device: torch.device) -> contextlib.AbstractContextManager[Any]:
+    """Where launches go to a device: Triton takes the current one and its stream, which need not be the tensors'."""
+    if interpreted():
+        return interpreting()
+    return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
+
+
 FORCED: ContextVar[dict[str, Any] | None] = ContextVar("FORCED", default=None)
 
 
@@ -180,13 +187,13 @@ class Launch:
                     sorted(even.items()),
                     [(x.dtype, run_of(x, t)) for (_, t), x in zip(self.tensors, tensors, strict=True) if t is not None],
                 ),
-                time=lambda s: _seconds(lambda: self.start(device, s, rows, extents, arguments, dict(options))),
+                time=lambda s: _seconds(device, lambda: self.start(device, s, rows, extents, arguments, dict(options))),
                 kept=self.kept,
                 warp=on.warp,
             )
         key = (shape, wide, *even.values(), *(x.dtype for x in tensors))
         shape = self.instead.get(key, shape)
-        with interpreting() if interpreted() else contextlib.nullcontext():
+        with on_device(device):
             spilled = self.start(device, shape, rows, extents, arguments, options)
         if spilled and not forced:  # known once it is compiled: for the next call
             less = lighter(shape, whole, on, run)
@@ -289,9 +296,14 @@ def stack_of(ptx: str) -> int:
     return sum(-(-int(size) // 16) * 16 for size in re.findall(r"\.local \.align \d+ \.b8\s+\w+\[(\d+)\]", ptx))
 
 
-def _seconds(run: Callable[[], object]) -> float:
+def _seconds(device: torch.device, run: Callable[[], object]) -> float:
     """The least of a few runs on the device, after some that compile and warm up; infinite for a kernel that wants more
     than the device has."""
+    with on_device(device):
+        return _least(run)
+
+
+def _least(run: Callable[[], object]) -> float:
     try:
         for _ in range(3):
             run()

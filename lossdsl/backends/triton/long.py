@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lossdsl.backends.triton.lanes import sums_so_far_
-from lossdsl.backends.triton.launch import FORCED, interpreted, interpreting, properties
+from lossdsl.backends.triton.launch import FORCED, on_device, properties
 from lossdsl.backends.triton.shapes import too_long
 
 BLOCK = 1024  # entries of a row that are added up at a time
@@ -46,9 +46,6 @@ def sums_so_far(x: Tensor, dim: int, backwards: bool) -> Tensor:
     n, inner = x.shape[dim], x.stride(dim)
     if x.numel():
         grid = (x.numel() // n,)
-        if interpreted():
-            with interpreting():
-                sums_so_far_[grid](x, y, n, inner, BACKWARDS=backwards, B=BLOCK)
-        else:
+        with on_device(x.device):
             sums_so_far_[grid](x, y, n, inner, BACKWARDS=backwards, B=BLOCK)
     return y

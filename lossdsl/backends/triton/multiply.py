@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,8 +16,8 @@ from lossdsl.backends.triton.launch import (
     FORCED,
     _properties,
     interpreted,
-    interpreting,
     number,
+    on_device,
 )
 from lossdsl.backends.triton.shapes import Device, available, power_of_2
 
@@ -116,7 +115,7 @@ class Multiply:
         if not n:
             return [(None, None, None)] * len(factors)
         splits = forced.get("splits") or _splits(n, shape.rows, m, shape.block, on)
-        with interpreting() if interpreted() else contextlib.nullcontext():
+        with on_device(device):
             own = self._rows(device, real, shape, on, extents, tensors[0], factors, splits if self.stops else 1)
             splits = forced.get("splits") or _splits(m, shape.block, n, shape.rows, on)
             other = self._columns(device, real, shape, on, extents, tensors[1], factors, splits)

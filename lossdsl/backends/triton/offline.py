@@ -279,8 +279,17 @@ def nvidia(kernel: str, shape: Shape, made: Any, entries: int) -> Machine:
         len([op for op in ops if op != "NOP"]),
         _widths(op for op in ops if op.startswith("LDG")),
         _widths(op for op in ops if op.startswith("STG")),
-        sum(op.startswith("MUFU.EX2") for op in ops) // entries,
+        (sum(op.startswith("MUFU.EX2") for op in ops) + wide_exps(made.asm["ptx"])) // entries,
     )
+
+
+def wide_exps(ptx: str) -> int:
+    """The exponentials in float64 of a text for NVIDIA's assembler, which are polynomials there: each begins with an
+    fma of x and log2 e."""
+    log2e = "0d3FF71547652B82FE"
+    held = set(re.findall(rf"mov\.[fb]64\s+(%\w+),\s*{log2e}", ptx)) | {log2e}
+    terms = [set(re.split(r",\s*", m)) for m in re.findall(r"fma\.rn\.f64\s+([^;]+);", ptx)]
+    return sum(bool(held & t) for t in terms)
 
 
 def _words(op: str) -> int:
@@ -336,5 +345,5 @@ def amd(kernel: str, shape: Shape, made: Any, entries: int) -> Machine:
         len([op for op in ops if op != "s_nop"]),
         widths("load"),
         widths("store"),
-        sum(op.startswith("v_exp_f32") for op in ops) // entries,
+        sum(op.startswith(("v_exp_f32", "v_rndne_f64")) for op in ops) // entries,  # in float64 it rounds x/ln 2
     )

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lossdsl.backends.api import Buffer, Island, Let, Load, NotSupportedError, Operand, Pick, Reduce, Store
-from lossdsl.backends.triton.arguments import cols, pointwise, size, tile_axis
+from lossdsl.backends.triton.arguments import cols, exact_quotients, pointwise, size, tile_axis
 from lossdsl.backends.triton.layout import wrapped
 from lossdsl.backends.triton.spell import Term, constant, expression, identifier, operand, real, tensor, whole
 from lossdsl.backends.triton.stages import Guard, Item, Plain, Stage
@@ -34,6 +34,10 @@ class Printer:
     there: str = "live"
     kept: str = ""  # the guard's value, where one holds
     axis: str | None = None  # of the sweep that is open
+    exact: frozenset[str] = field(init=False)  # quotients that are rounded as IEEE says
+
+    def __post_init__(self) -> None:
+        self.exact = exact_quotients(self.stage)
 
     def say(self, head: str, *items: str, tail: str = "") -> None:
         """A line; with items, a call that is broken where it is too long."""
@@ -82,6 +86,8 @@ class Printer:
             terms = [self.narrowed(a, t) for a, t in zip(s.args, terms, strict=True)]
         if s.op == "div" and self.axis is not None and s.args[1] in self.divisors:
             text = f"{real(terms[0])} * {identifier(str(s.args[1]))}_r"
+        elif s.op == "div" and s.value.name in self.exact:
+            text = f"div_({tensor(terms[0], 'real')}, {tensor(terms[1], 'real')})"
         else:
             text = expression(s.op, terms, s.args, s.value.dtype)
         self.bind(s.value.name, text, s.value.dtype, sweep)

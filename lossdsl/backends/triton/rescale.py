@@ -3,14 +3,13 @@ modules."""
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from lossdsl.backends.triton.launch import interpreted, interpreting
+from lossdsl.backends.triton.launch import on_device
 from lossdsl.backends.triton.shapes import power_of_2
 
 CHUNK = 1 << 16  # entries of a row that a program sees to
@@ -47,7 +46,7 @@ def rescale(x: Tensor, factor: Tensor) -> None:
     chunk = max(block, CHUNK)
     together = max(1, 1024 // block)
     by = factor.reshape(factor.shape[:lead]).expand(x.shape[:lead]).contiguous()
-    with interpreting() if interpreted() else contextlib.nullcontext():
+    with on_device(x.device):
         rescale_[(triton.cdiv(rows, together), triton.cdiv(length, chunk))](
             x,
             by,

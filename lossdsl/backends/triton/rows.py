@@ -6,7 +6,7 @@ import re
 
 from lossdsl.backends.api import Island, Let, Load, NotSupportedError, Pick, Reduce
 from lossdsl.backends.triton import islands
-from lossdsl.backends.triton.arguments import along, arguments, cols, size
+from lossdsl.backends.triton.arguments import along, arguments, cols, decorator, size
 from lossdsl.backends.triton.layout import wrapped
 from lossdsl.backends.triton.notes import docstring, purpose, subject
 from lossdsl.backends.triton.printer import Printer
@@ -34,7 +34,7 @@ class Rows(Printer):
         given = [*arguments(self.stage), "REAL: tl.constexpr", "R: tl.constexpr", *blocks]
         how = f" Whole rows of {' and of '.join(self.stage.axes)} on chip" if self.stage.axes else " A number a row"
         said = docstring(f"{purpose(self.stage)}{how}, R rows a program.")
-        return "\n".join(["@triton.jit", *wrapped(f"def {name}(", given, "):"), *said, *self.lines])
+        return "\n".join([decorator(self.stage, given), *wrapped(f"def {name}(", given, "):"), *said, *self.lines])
 
     def item(self, item: Item) -> None:
         if isinstance(item, Guard):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lossdsl.backends.api import Load, NotSupportedError, Reduce, Store
-from lossdsl.backends.triton.arguments import arguments, cols, divisors, size
+from lossdsl.backends.triton.arguments import arguments, cols, decorator, divisors, size
 from lossdsl.backends.triton.blocks import Blocks, width
 from lossdsl.backends.triton.layout import wrapped
 from lossdsl.backends.triton.notes import docstring, purpose
@@ -77,7 +77,7 @@ class _Tiles(Blocks):
         ]
         given += [f"F_{identifier(p.matrix)}_: tl.constexpr" for p in self.tiled.products]
         given += [f"GIVE_{identifier(p.matrix)}_: tl.constexpr" for p in self.tiled.products]
-        return ["@triton.jit", *wrapped(f"def {name}(", given, "):")]
+        return [decorator(plain, given), *wrapped(f"def {name}(", given, "):")]
 
     def features(self) -> None:
         for p in self.tiled.products:

@@ -183,3 +183,16 @@ def test_rescale_leaves_what_is_right() -> None:
     rescale(x.view(torch.float32), torch.ones(()))
     assert torch.equal(x, before)
     assert x._version == version
+
+
+def test_checkpointing_reads_what_is_saved_once() -> None:
+    """It lets a backward unpack the saved tensors a single time."""
+    from torch.utils.checkpoint import checkpoint
+
+    x = torch.randn(4, 9, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    y = torch.tensor([1, 8, -100, 0])
+    loss = lossdsl.loss("cross_entropy", backend="triton")
+    value = checkpoint(lambda z: loss(z * 1.0, y), x, use_reentrant=False)
+    (found,) = torch.autograd.grad(value, x)
+    (wanted,) = torch.autograd.grad(torch.nn.functional.cross_entropy(x, y), x)
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-7)

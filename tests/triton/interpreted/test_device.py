@@ -7,6 +7,7 @@ ex2.approx (2 units of the last place over the full range), once up and once dow
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -16,7 +17,9 @@ import triton
 import triton.language as tl
 from triton.runtime.interpreter import TensorHandle, interpreter_builder
 
+import lossdsl
 from lossdsl.backends.triton import device, lanes
+from lossdsl.backends.triton.launch import shaped
 
 mpmath.mp.dps = 50
 
@@ -173,11 +176,43 @@ def test_pow() -> None:
 
 
 def test_rounding_and_signs() -> None:
-    x = torch.tensor([0.5, 1.5, 2.5, -0.5, -1.5, 3.2, -3.7, 0.0, float("nan")])
+    x = torch.tensor([0.5, 1.5, 2.5, -0.5, -1.5, 3.2, -3.7, 0.0, 8388609.0, -8388611.0, 16777215.0, float("nan")])
     np.testing.assert_array_equal(run(device.round_, x), torch.round(x).double().numpy())
+    wide = torch.tensor([2.5, 4503599627370497.0, -4503599627370499.0], dtype=torch.float64)
+    np.testing.assert_array_equal(run(device.round_, wide), torch.round(wide).numpy())
     np.testing.assert_array_equal(run(device.sign_, x), np.sign(x.double().numpy()))
     a, b = torch.tensor([7.0, -7.0, 7.0, -7.0]), torch.tensor([3.0, 3.0, -3.0, -3.0])
     np.testing.assert_array_equal(run(device.mod_, a, b), np.mod(a.double().numpy(), b.double().numpy()))
     p, q = torch.tensor([1.0, float("nan"), 2.0]), torch.tensor([3.0, 1.0, float("nan")])
     np.testing.assert_array_equal(run(device.maximum_, p, q), np.maximum(p.numpy(), q.numpy()))
     np.testing.assert_array_equal(run(device.minimum_, p, q), np.minimum(p.numpy(), q.numpy()))
+
+
+STEPS = """loss steps
+input x[N, C]
+input z[N, C]
+return sum[C](floor(x / 41) * z) + sum[C](mod(x, 41) * z) + sum[C]((1 - x / 41 / 2 < 0.5) * z)
+"""
+
+
+@pytest.mark.parametrize(
+    "how", [{"kind": "rows"}, {"kind": "blocks", "block": 64, "splits": 1}], ids=["rows", "blocks"]
+)
+def test_steps_of_quotients_are_exact(how: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """`/` of entries is off by a unit in the last place on a device (div.full.f32), which moves 41/41 below 1. The
+    interpreter's is exact, so here it is a product with a rounded reciprocal."""
+
+    def approximate(self: Any, x: Any, y: Any) -> Any:
+        if x.data.dtype != np.float32:
+            return self.binary_op(x, y, np.divide)
+        return self.binary_op(x, y, lambda a, b: a * (np.float32(1) / b))
+
+    builder = type(interpreter_builder)
+    monkeypatch.setattr(builder, "create_fdiv", approximate)
+    x = (41 * torch.arange(1.0, 101)).reshape(2, 50)
+    z = torch.rand(2, 50, generator=torch.Generator().manual_seed(0))
+    assert (x * (torch.tensor(1.0) / 41) < x / 41).any()
+    with shaped(rows=1, warps=4, **how):
+        found = lossdsl.loss(lossdsl.loads(STEPS), backend="triton", reduction="none")(x, z)
+    wanted = ((x / 41) * z + (x / 82 > 0.5) * z).sum(1)
+    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=0)
