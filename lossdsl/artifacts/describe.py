@@ -131,8 +131,8 @@ def _default(table: Table, given: Input, term: Term) -> Literal:
         if isinstance(value, int | float):
             return -value
     if term.op == "const":
-        value = term.attrs[0]
-        return value if isinstance(value, bool | int | str) else float(value)  # type: ignore[arg-type]
+        number = term.attrs[0]
+        return number if isinstance(number, bool | int | str) else float(number)  # type: ignore[arg-type]
     if term.op == "leaf" and not term.type.axes and str(term.attrs[0]) in {p.name for p in table.params}:
         return table.names[str(term.attrs[0])]
     raise InternalError(f"the default of {given.name} is neither a number nor a param")

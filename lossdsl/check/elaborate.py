@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from math import inf, pi
 from typing import Any
 
@@ -21,6 +22,7 @@ from lossdsl.syntax import ast
 
 CONSTANTS = {"pi": pi, "inf": inf}
 LONGEST = 64
+DIGITS = 64  # of a number that is taken as written
 
 
 def elaborate(cx: Context, scope: Scope, expr: ast.Expr) -> Term:
@@ -40,7 +42,16 @@ def _number(cx: Context, scope: Scope, expr: ast.Number) -> Term:
     text = expr.text
     if text.isdigit() and len(text) <= 15:
         return cx.terms.const(int(text), span)
-    return cx.terms.const(float(text), span)
+    return cx.terms.const(_decimal(text), span)
+
+
+def _decimal(text: str) -> Fraction | float:
+    """What the digits say, which a float may miss; a float where it is beyond all floats."""
+    near = float(text)
+    if near in (0, inf) or len(text) > DIGITS:
+        return near
+    exact = Fraction(text)
+    return near if exact == Fraction(near) else exact
 
 
 def _vector(cx: Context, scope: Scope, expr: ast.Vector) -> Term:

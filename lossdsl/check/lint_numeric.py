@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from fractions import Fraction
 
 from lossdsl.check.context import Context
 from lossdsl.check.typed import CheckedLoss, Term
@@ -163,8 +164,8 @@ def _single(cx: Context, term: Term) -> None:
 def _epsilon(cx: Context, term: Term) -> None:
     for a in term.args:
         value = a.attrs[0] if a.op == "const" else None
-        if isinstance(value, float) and 0 < value < HALF:
-            message = f"{value:g} is nothing in half precision, where numbers below 6e-8 are 0"
+        if isinstance(value, float | Fraction) and 0 < value < HALF:
+            message = f"{float(value):g} is nothing in half precision, where numbers below 6e-8 are 0"
             fix = "leave it out where it guards a log of a softmax, which is exact; else make it a param"
             cx.warn("W0503", message, term.span, "lost in half precision", fix)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from hashlib import sha256
 
 from lossdsl.check.axes import lookup
@@ -235,7 +236,7 @@ def _loss_param(
         if term.op == "const" and decl.bounds is not None:
             low = constant(cx, inner, decl.bounds.low, "a bound")
             high = constant(cx, inner, decl.bounds.high, "a bound")
-            value = term.attrs[0]
+            value = float(term.attrs[0]) if isinstance(term.attrs[0], Fraction) else term.attrs[0]
             if low is not None and high is not None and isinstance(value, (int, float)):
                 outside = value < low or value > high
                 at_end = (value == low and decl.bounds.low_open) or (value == high and decl.bounds.high_open)

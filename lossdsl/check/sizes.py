@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fractions import Fraction
 
 from lossdsl.check.typed import AxisInfo, Term
 from lossdsl.check.types import base_axis
@@ -37,7 +38,7 @@ def tree(term: Term, names: dict[str, str]) -> Tree:
     """
     if term.op == "const":
         value = term.attrs[0]
-        return value if isinstance(value, int | float) else 0
+        return float(value) if isinstance(value, Fraction) else value if isinstance(value, int | float) else 0
     if term.op == "leaf":
         return names[str(term.attrs[0])]
     if term.op == "size":

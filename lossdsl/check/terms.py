@@ -8,11 +8,12 @@ nowhere else to go.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from math import inf
 
 from lossdsl.check.typed import Attribute, Term
 from lossdsl.check.types import Type, index_kind
-from lossdsl.primitives.interval import NONPOSITIVE, REALS, UNIT, Interval
+from lossdsl.primitives.interval import NONPOSITIVE, REALS, UNIT, Interval, point
 from lossdsl.primitives.kinds import result_kind
 from lossdsl.registry import Registry
 from lossdsl.source.text import Span
@@ -74,9 +75,9 @@ class Terms:
 
     # --- leaves -------------------------------------------------------------------------------------------------
 
-    def const(self, value: float | int | bool, span: Span) -> Term:
+    def const(self, value: Fraction | float | int | bool, span: Span) -> Term:
         kind = "bool" if isinstance(value, bool) else "int" if isinstance(value, int) else "real"
-        return self.make("const", (), (value,), Type(kind=kind, interval=Interval(float(value), float(value))), span)
+        return self.make("const", (), (value,), Type(kind=kind, interval=point(value)), span)
 
     def leaf(self, name: str, axes: Sequence[str], kind: str, interval: Interval, span: Span) -> Term:
         return self.make("leaf", (), (name,), Type(frozenset(axes), kind, interval), span)

@@ -12,6 +12,7 @@ Terms share structure: equal terms are one object, so a walk memoises by `id(ter
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from lossdsl.check.types import Type
 from lossdsl.primitives.interval import Interval
@@ -19,7 +20,7 @@ from lossdsl.source.diagnostic import Diagnostic
 from lossdsl.source.text import Source, Span
 from lossdsl.syntax.ast import Claim, Example
 
-Attribute = str | float | int | bool | tuple[str, ...]
+Attribute = str | Fraction | float | int | bool | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

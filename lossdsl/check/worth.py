@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
 from typing import Any
 
 from lossdsl.check.context import Scope
@@ -86,7 +87,7 @@ def _known(term: Term, expr: Any, memo: dict[int, float | None]) -> float | None
         values = [_known(a, expr, memo) for a in term.args]
         if term.op == "const":
             value = term.attrs[0]
-            memo[id(term)] = float(value) if isinstance(value, int | float) else None
+            memo[id(term)] = float(value) if isinstance(value, int | float | Fraction) else None
         elif term.op == "neg":
             memo[id(term)] = None if values[0] is None else -values[0]
         else:

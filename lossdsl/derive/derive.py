@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lossdsl.check.types import Type
+from lossdsl.check.types import Type, base_axis
 from lossdsl.derive.errors import NotDifferentiableError
 from lossdsl.derive.reverse import reverse, total
 from lossdsl.ir.builder import Builder
@@ -21,6 +21,7 @@ def derive(graph: Graph, registry: Registry, rewriting: bool = True) -> JointGra
     """
     b = Builder(registry, graph.name, graph.axes, graph.batch, rewriting)
     ids = b.replay(graph)
+    _shown(b, graph)
     outputs = {name: ids[node] for name, node in graph.outputs}
     leaves = {name: b.leaf(leaf) for name, leaf in tuple(b.leaves.items()) if leaf.differentiable}
     seeds: dict[int, int] = {}
@@ -39,12 +40,23 @@ def derive(graph: Graph, registry: Registry, rewriting: bool = True) -> JointGra
     return JointGraph(_attached(made, registry) if rewriting else made, missing)
 
 
+def _shown(b: Builder, graph: Graph) -> None:
+    """Inputs that nothing reads (they were folded away), where no other input says how long an axis of theirs is."""
+    read = {node.attrs[0] for node in graph.nodes if node.op == "leaf"}
+    shown = {base_axis(a) for leaf in graph.leaves if leaf.name in read for a in leaf.axes}
+    for leaf in graph.leaves:
+        if leaf.role == "input" and not {base_axis(a) for a in leaf.axes} <= shown:
+            b.leaf(leaf)
+            shown |= {base_axis(a) for a in leaf.axes}
+
+
 def _attached(graph: Graph, registry: Registry) -> Graph:
     """The graph without `detach`, which has done its part: a detached softmax again sums to 1, and meets its like."""
     if all(node.op != "detach" for node in graph.nodes):
         return graph
     b = Builder(registry, graph.name, graph.axes, graph.batch)
     ids = b.replay(graph, attached=True)
+    _shown(b, graph)
     return b.graph({name: ids[node] for name, node in graph.outputs})
 
 

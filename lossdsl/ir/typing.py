@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import inf
+from math import inf, nextafter, pi
 from typing import TYPE_CHECKING
 
 from lossdsl.check.types import Type, index_kind
 from lossdsl.ir.graph import Attr
-from lossdsl.primitives.interval import NONNEGATIVE, NONPOSITIVE, REALS, Interval
+from lossdsl.primitives.interval import NONNEGATIVE, NONPOSITIVE, REALS, Interval, point
 from lossdsl.source.diagnostic import InternalError
 
 if TYPE_CHECKING:
     from lossdsl.ir.builder import Builder
 
 NO_AXES: frozenset[str] = frozenset()
+PI = Fraction(pi)  # what `pi` is written as; no other number of a file is this double
 
 
 def join_kinds(a: str, b: str) -> str:
@@ -82,9 +83,10 @@ def _names(attr: Attr) -> tuple[str, ...]:
 def _constant(value: Attr) -> Type:
     if isinstance(value, bool):
         return Type(NO_AXES, "bool", Interval(float(value), float(value)))
-    number = float(value)  # type: ignore[arg-type]
+    if value == PI:
+        return Type(NO_AXES, "real", Interval(pi, nextafter(pi, inf), True, True))
     whole = isinstance(value, Fraction) and value.denominator == 1
-    return Type(NO_AXES, "int" if whole else "real", Interval(number, number))
+    return Type(NO_AXES, "int" if whole else "real", point(value))  # type: ignore[arg-type]
 
 
 def _primitive(builder: Builder, op: str, types: list[Type], axes: frozenset[str]) -> Type:

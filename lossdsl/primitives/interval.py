@@ -56,9 +56,11 @@ LARGEST = 1.7976931348623157e308
 End = tuple[float, bool]  # an endpoint and whether it is open
 
 
-def point(x: float) -> Interval:
-    """The interval of one value."""
-    return Interval(float(x), float(x))
+def point(x: Fraction | float) -> Interval:
+    """The interval of one value; of one that no float is, between the floats beside it."""
+    near = float(x)
+    low, high = _rounded(near, x if isinstance(x, Fraction) else None)
+    return Interval(low, high, low != high, low != high)
 
 
 def _spanned(ends: Iterable[tuple[float, float, bool]]) -> Interval:
@@ -284,6 +286,8 @@ def power(a: Interval, b: Interval) -> Interval:
         return _power_of(a, b.low)
     if a.low < 0:
         return REALS
+    if b.low > 0 and b.high <= nextafter(b.low, inf):  # a constant that no float is: x^y goes one way in y
+        return _power_of(a, b.low).hull(_power_of(a, b.high))
     if a.high <= 1 and b.low >= 0:
         return UNIT
     return NONNEGATIVE

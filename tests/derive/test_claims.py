@@ -122,7 +122,6 @@ def test_proved_over_the_whole_domain(text: str, claim: str, way: str) -> None:
     [
         (ENTMAX, "loss >= -2"),  # a root has no enclosure
         (PAIRS, "loss >= -1"),  # rows that read other rows are not taken by themselves
-        (SPHERICAL, "loss >= -1"),  # the bound is attained where the slope is 0
     ],
 )
 def test_held(text: str, claim: str) -> None:

@@ -8,10 +8,13 @@ from math import inf
 from typing import Any
 
 from lossdsl.ir.rules.algebra import small
+from lossdsl.ir.typing import PI
 
 
 def number(op: str, v: Sequence[Any]) -> Any:
     """The exact value of an operation on numbers; None where it has none, or one of too many digits."""
+    if PI in v and op not in ("neg", "select"):  # a double stands for it, which is no exact number
+        return None
     found = _number(op, v)
     return None if isinstance(found, Fraction) and not small(found) else found
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lossdsl.ir.graph import Attr
 from lossdsl.ir.rewrite import Rule
-from lossdsl.ir.rules.match import inside
+from lossdsl.ir.rules.match import inside, is_place
 
 if TYPE_CHECKING:
     from lossdsl.ir.builder import Builder
@@ -80,14 +80,14 @@ def _left_out(b: Builder, mask: int, axes: Attr) -> dict[str, int] | None:
         return None
     index, y = b[equal].args
     same = b[index].op == "index" and b[index].attrs == axes and not b.type(y).axes & set(axes)
-    return {axes[0]: y} if same and _is_an_index(b, y) else None
+    return {axes[0]: y} if same and _is_an_index(b, y, axes[0]) else None
 
 
-def _is_an_index(b: Builder, y: int) -> bool:
-    """Whether y surely is the place of a class: any other int may lie outside."""
+def _is_an_index(b: Builder, y: int, axis: str) -> bool:
+    """Whether y surely is the place of a class, whatever it is chosen by."""
     if b[y].op == "select":
-        return all(_is_an_index(b, a) for a in b[y].args[1:])
-    return b.type(y).kind.startswith("index ") or b.value(y) is not None
+        return all(_is_an_index(b, a, axis) for a in b[y].args[1:])
+    return is_place(b, y, axis)
 
 
 RULES = (

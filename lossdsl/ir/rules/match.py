@@ -5,6 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from lossdsl.check.types import index_kind
+from lossdsl.ir.typing import PI
+
 if TYPE_CHECKING:
     from lossdsl.ir.builder import Builder
     from lossdsl.ir.graph import Graph
@@ -22,8 +25,14 @@ def is_const(b: Builder, n: int, value: int) -> bool:
 
 
 def rational(b: Builder, n: int) -> Fraction | None:
+    """A constant that is a rational number, which the circle's is not, though a double stands for it."""
     found = b.value(n)
-    return found if isinstance(found, Fraction) else None
+    return found if isinstance(found, Fraction) and found != PI else None
+
+
+def is_place(b: Builder, y: int, axis: str) -> bool:
+    """Whether y surely is the place of an entry of the axis: an index of it, or 0. Another number may lie outside."""
+    return b.type(y).kind == index_kind(axis) or is_const(b, y, 0)
 
 
 def complement(b: Builder, n: int) -> int | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lossdsl.ir.graph import Attr
 from lossdsl.ir.rewrite import Rule
-from lossdsl.ir.rules.match import convex_weight, inside, is_const
+from lossdsl.ir.rules.match import convex_weight, inside, is_const, is_place
 
 if TYPE_CHECKING:
     from lossdsl.ir.builder import Builder
@@ -147,8 +147,7 @@ def _picked(b: Builder, condition: int | None, axes: tuple[str, ...]) -> int | N
         return None
     index, y = b[condition].args
     same = b[index].op == "index" and b[index].attrs == axes and _lacks(b, y, axes)
-    known = b.type(y).kind.startswith("index ") or b.value(y) is not None  # any other int may lie outside
-    return y if same and known else None
+    return y if same and is_place(b, y, axes[0]) else None
 
 
 def _conditions(b: Builder, e: int, axes: tuple[str, ...]) -> list[int]:
