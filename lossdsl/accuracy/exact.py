@@ -54,8 +54,8 @@ class Exact:
 
     `values` hold "rows" and "grad.X" at 110 digits; `sizes` their Σ|terms| as floats. `from_rules` names outputs that
     the written equation gives as NaN (a limit), so that the rewritten one's are taken; so are gradients of rows whose
-    value is infinite: a limit, too. `beyond`: some number between
-    inputs and results is too large or too small for float32.
+    value is infinite: a limit, too. `beyond`: some number between inputs and results is too large or too small for
+    float32.
     """
 
     values: dict[str, Array]

@@ -76,10 +76,8 @@ class CheckedLoss:
     """A loss that is right: what `lossdsl.load` gives and every later stage reads.
 
     `result` is the body of the caller's reduction, over the axes `reduced`: `reduction` is the file's word for it
-    ("mean" or
-    "sum"), or None for a batch loss or a map, whose result is returned as it is. `keep` and `weight` are its `where`
-    and
-    `weighted`.
+    ("mean" or "sum"), or None for a batch loss or a map, whose result is returned as it is. `keep` and `weight` are its
+    `where` and `weighted`.
     """
 
     name: str

@@ -73,7 +73,7 @@ def _borne_out(graph: Graph, leaf: Leaf, batch: tuple[str, ...], checked: Checke
         for name in names:
             x, y = before[name], after[name]
             known = np.isfinite(x)
-            if np.any(np.abs(x - y)[known] > CLOSE * (1 + np.abs(x[known]))):
+            if np.any(np.abs(x[known] - y[known]) > CLOSE * (1 + np.abs(x[known]))):
                 return False
     return True
 

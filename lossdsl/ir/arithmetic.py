@@ -1,10 +1,8 @@
 """The numbers that the interpreters compute with: float64, or mpmath at 110 digits (50 are left after cancellation).
 
 An `Arithmetic` is data: how a constant and an array become reals, and the primitives that it spells itself. The others
-come from
-their records' formulas: in float64 the accurate `expand`, at 110 digits the `exact` one. Integers and bools stay numpy
-arrays of
-those; `_real` promotes where an operation has a real among its arguments.
+come from their records' formulas: in float64 the accurate `expand`, at 110 digits the `exact` one. Integers and bools
+stay numpy arrays of those; `_real` promotes where an operation has a real among its arguments.
 """
 
 from __future__ import annotations

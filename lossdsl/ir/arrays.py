@@ -1,6 +1,5 @@
 """The Graph's operations beyond pointwise ones, on full-rank arrays: one dimension an axis, of size 1 where a value
-does not
-vary. Dimensions are given by position. What both interpreters (Graph and KernelProgram) compute with.
+does not vary. Dimensions are given by position. What both interpreters (Graph and KernelProgram) compute with.
 """
 
 from __future__ import annotations

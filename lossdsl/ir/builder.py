@@ -61,8 +61,8 @@ class Builder:
         self.f = Namespace(self)
         self.picked: dict[str, list[int]] = {}  # axis -> index nodes it was replaced by: what rules look for
         self._ids: dict[_Key, int] = {}
-        self._picks: dict[tuple[int, tuple[tuple[str, int], ...]], int] = {}
-        self._from: Span | None = None
+        self._picks: dict[tuple[tuple[str, int], ...], dict[int, int]] = {}
+        self.origin: Span | None = None  # what nodes are made from now, unless they say
         self.logs: dict[int, int | None] = {}  # what `rules/match.as_log` has found
 
     # --- nodes -----------------------------------------------------------------------------------------------------
@@ -71,12 +71,12 @@ class Builder:
         """The node for op(args), or an equal and better one that the rules know. InternalError on an unknown op."""
         from lossdsl.ir.rewrite import definitions, rewrite  # the rules build nodes: they import this module's type
 
-        outer, self._from = self._from, origin or self._from
+        outer, self.origin = self.origin, origin or self.origin
         try:
             better = (rewrite if self.rewriting else definitions)(self, op, tuple(args), attrs)
             return self.raw(op, args, attrs) if better is None else better
         finally:
-            self._from = outer
+            self.origin = outer
 
     def raw(self, op: str, args: Sequence[int], attrs: tuple[Attr, ...] = (), type: Type | None = None) -> int:
         """The node as said, without rewriting; `type` where it can't be inferred (a leaf, the unknown of a root)."""
@@ -86,7 +86,7 @@ class Builder:
             self._ids[_key(op, args, attrs)] = found = len(self.nodes)
             if found >= MOST_DERIVED:
                 raise TooLargeError(f"the loss with its derivatives needs more than {MOST_DERIVED} operations")
-            self.nodes.append(Node(op, tuple(args), attrs, typed, self._from))
+            self.nodes.append(Node(op, tuple(args), attrs, typed, self.origin))
             self._note_axes(typed.axes)
         return found
 
@@ -111,9 +111,9 @@ class Builder:
         known = self.leaves.setdefault(leaf.name, leaf)
         if known != leaf:
             raise InternalError(f"two leaves are called {leaf.name}")
-        outer, self._from = self._from, origin
+        outer, self.origin = self.origin, origin
         node = self.raw("leaf", (), (leaf.name,), leaf.type)
-        self._from = outer
+        self.origin = outer
         return node
 
     def var(self, number: int, type: Type) -> int:
@@ -168,12 +168,15 @@ class Builder:
             seen = self.picked.setdefault(axis, [])
             if index not in seen:
                 seen.append(index)
-        key = (e, tuple(sorted(pairs.items())))
-        if key not in self._picks:  # rules read at an index what they look at, again and again
-            outer, self._from = self._from, origin or self._from
-            self._picks[key] = self._pick(e, dict(pairs), {})
-            self._from = outer
-        return self._picks[key]
+        outer, self.origin = self.origin, origin or self.origin
+        found = self._pick(e, dict(pairs), self._picked_by(pairs))
+        self.origin = outer
+        return found
+
+    def _picked_by(self, pairs: Mapping[str, int]) -> dict[int, int]:
+        """What nodes are at these indices, as far as that is known: rules read at an index what they look at, again and
+        again, and what is below it too."""
+        return self._picks.setdefault(tuple(sorted(pairs.items())), {})
 
     def _pick(self, e: int, pairs: dict[str, int], memo: dict[int, int]) -> int:
         if e in memo:
@@ -194,7 +197,7 @@ class Builder:
             source, *indices = node.args
             inner = {str(a): self._pick(i, pairs, memo) for a, i in zip(node.attrs[0], indices, strict=True)}  # type: ignore[arg-type]
             through = {a: i for a, i in live.items() if a in self.type(source).axes and a not in inner}
-            result = self._pick(source, {**through, **inner}, {})
+            result = self._pick(source, {**through, **inner}, self._picked_by({**through, **inner}))
         else:
             axes = tuple(a for a in self.axes if a in live)
             result = self.raw("pick", (e, *(live[a] for a in axes)), (axes,))
@@ -219,12 +222,13 @@ class Builder:
                 return n
             args = [walk(a) for a in node.args]
             same = tuple(args) == node.args
-            memo[n] = n if same else self._again(node, args)
+            memo[n] = n if same else self.again(node, args)
             return memo[n]
 
         return walk(e)
 
-    def _again(self, node: Node, args: Sequence[int]) -> int:
+    def again(self, node: Node, args: Sequence[int]) -> int:
+        """A node of another graph with these arguments, rewritten as a new one would be."""
         if node.op == "pick":
             return self.pick(args[0], dict(zip(node.attrs[0], args[1:], strict=True)))  # type: ignore[arg-type]
         return self.node(node.op, args, node.attrs, node.origin)
@@ -247,9 +251,9 @@ class Builder:
             elif node.op == "var":
                 ids.append(self.var(int(node.attrs[0]), node.type))  # type: ignore[arg-type]
             else:
-                outer, self._from = self._from, node.origin
-                ids.append(self._again(node, args))
-                self._from = outer
+                outer, self.origin = self.origin, node.origin
+                ids.append(self.again(node, args))
+                self.origin = outer
         return ids
 
     def graph(self, outputs: Mapping[str, int]) -> Graph:

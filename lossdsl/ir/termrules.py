@@ -33,9 +33,9 @@ def lower_term(state: State, root: Term) -> Lowered:
         if len(state.b.nodes) > MOST_NODES:
             message = f"the loss written out needs more than {MOST_NODES} operations"
             raise state.fail("E0801", message, term.span, "too large by here", "say it with a reduction")
-        outer, state.b._from = state.b._from, term.span
+        outer, state.b.origin = state.b.origin, term.span
         state.memo[id(term)] = _lower(state, term, [state.memo[id(a)] for a in term.args])
-        state.b._from = outer
+        state.b.origin = outer
         state.terms.append(term)
     return state.memo[id(root)]
 

@@ -110,7 +110,7 @@ class Table:
     # --- one node ---------------------------------------------------------------------------------------------------
 
     def expanded(self, node: Node) -> int:
-        self.builder._from = node.origin  # what is made here comes from the same text
+        self.builder.origin = node.origin  # what is made here comes from the same text
         args = tuple(self.ids[a] for a in node.args)
         match node.op:
             case "leaf":

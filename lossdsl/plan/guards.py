@@ -271,7 +271,7 @@ class Rebuild:
         return self.known[root]
 
     def _again(self, node: Node, args: list[int]) -> int:
-        self.builder._from = node.origin
+        self.builder.origin = node.origin
         truths = [self._truth(a) for a in args]
         match node.op:
             case "leaf":

@@ -1,8 +1,7 @@
 """Running a KernelProgram: the meaning that every printer has to reproduce, in float64 or at 50 digits.
 
 Since loops only say what shares a sweep, each statement is evaluated once, over all indices of the axes of its value. A
-loop's
-guard joins the masks of the reductions over its axis and of the stores below it.
+loop's guard joins the masks of the reductions over its axis and of the stores below it.
 """
 
 from __future__ import annotations

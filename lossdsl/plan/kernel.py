@@ -90,11 +90,9 @@ class Load:
 class Reduce:
     """values = reduction over axes of args, where the mask holds.
 
-    logsumexp has two results (m, r): m the maximum (0 where that is -inf over a non-empty or empty range, so that z -
-    m is
-    never NaN) and r = Σ exp(z - m) less the one term of a maximum: lse = m + log1p(r). Over nothing or only -inf, r =
-    -1.
-    ties has two results: the maximum and how many entries attain it.
+    logsumexp has two results (m, r): m the maximum (0 where that is -inf, over an empty range too, so that z - m
+    is never NaN) and r = Σ exp(z - m) less the one term of a maximum: lse = m + log1p(r). Over nothing or only -inf, r
+    = -1. ties has two results: the maximum and how many entries attain it.
     """
 
     values: tuple[Value, ...]

@@ -24,12 +24,11 @@ REDUCED = "reduced"
 def plan(joint: JointGraph, registry: Registry, wanted: frozenset[str] | None = None, precise: bool = False) -> Plan:
     """The programs of a loss; with `precise` softmaxes carry z - max z in two floats.
 
-    `LOSS.value` stores rows, weight (if it is not all ones) and aux.*; `LOSS.gradient` one grad.* a differentiable
-    leaf in `wanted` (all by default), from the leaves and the seeds; `LOSS.second` the second.* where the JointGraph
-    has them. `LOSS.both` gives value and gradient in one visit where `seed_rows` is one number for all rows, a param
-    (with `reduced` for rows and weight after `with_reduced`; not for programs that are flat, or whose weights have a
-    gradient). A buffer's name is `names.buffer_name` of the
-    leaf's or output's, made distinct within the program.
+    `LOSS.value` stores rows, weight (if it is not all ones) and aux.*; `LOSS.gradient` one grad.* a differentiable leaf
+    in `wanted` (all by default), from the leaves and the seeds; `LOSS.second` the second.* where the JointGraph has
+    them. `LOSS.both` gives value and gradient in one visit where `seed_rows` is one number for all rows, a param (with
+    `reduced` for rows and weight after `with_reduced`; not for programs that are flat, or whose weights have a
+    gradient). A buffer's name is `names.buffer_name` of the leaf's or output's, made distinct within the program.
     """
     graph, hints = expand(joint.graph, registry, precise)
     graph = replace(graph, leaves=joint.graph.leaves)  # arguments stay, read or not: callers count on their places

@@ -1,9 +1,8 @@
 """Whether a KernelProgram is legal: what printers may rely on without looking.
 
 Values are defined once, visible where `plan/kernel.py` says, and have the axes and dtypes that their statement gives
-them. Every
-out buffer is stored by exactly one statement, over all of its axes. Islands, picks and scatters work along axes that no
-enclosing loop binds.
+them. Every out buffer is stored by exactly one statement, over all of its axes. Islands, picks and scatters work along
+axes that no enclosing loop binds.
 """
 
 from __future__ import annotations

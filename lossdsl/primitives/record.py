@@ -1,10 +1,8 @@
 """What a primitive is: one record in one file of this folder.
 
-The functions of a record are written over a *namespace* `f` and operands with the usual operators: `f.exp(x)`, `x *
-y`, `-x`,
-`x ** y`, `f.select(c, a, b)`. The same function runs over the Graph builder, numpy in float64, mpmath at 50 digits
-and sympy, so
-the meaning is said once. Nothing here imports sympy.
+The functions of a record are written over a *namespace* `f` and operands with the usual operators: `f.exp(x)`, `x * y`,
+`-x`, `x ** y`, `f.select(c, a, b)`. The same function runs over the Graph builder, numpy in float64, mpmath at 50
+digits and sympy, so the meaning is said once. Nothing here imports sympy.
 """
 
 from __future__ import annotations
@@ -27,8 +25,7 @@ class Primitive:
     arity       number of arguments
     doc         one sentence, with the formula
     exact       its meaning as elementary mathematics, over a namespace with exp, log, sqrt, sin, …, select and
-                comparisons; None for
-                the floor that every backend spells itself (add, mul, exp, log, select, lt, …)
+                comparisons; None for the floor that every backend spells itself (add, mul, exp, log, select, lt, …)
     partials    its derivatives in other primitives, as refs or plain numbers; None: sympy's, from the generated table
                 `primitives/table.py` (`load_primitives` fills it in), or no derivative at all (kind bool or int)
     expand      a numerically good form in more elementary primitives, for backends that do not spell it; None for the

@@ -1,8 +1,8 @@
 """What a reduction is: one record in one file of this folder.
 
 A state is a tuple of values; the functions are written over a namespace as in `primitives/record.py`. `merge` is
-associative, so
-that a plan may split a range over blocks, threads, chunks or ranks; a test checks the law for every record.
+associative, so that a plan may split a range over blocks, threads, chunks or ranks; a test checks the law for every
+record.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def hostile(registry: Registry) -> tuple[str, Source]:
     source = Source("x", f"return {nasty} + class + print")
     d = Draft(registry, "hostile", ("N",), ("N",))
     total = d.b.ref(d.b.const(0))
-    d.b._from = Span(0, len(source.text))
+    d.b.origin = Span(0, len(source.text))
     for name in HOSTILE:
         total = total + d.f.exp(d.real(name, "N"))
     return text(emit(plan(derive(d.graph(rows=total), registry), registry), source, registry)), source

@@ -27,13 +27,13 @@ def entries_apart(graph: Graph, n: int, axis: str, registry: Registry) -> tuple[
     ids: dict[int, int] = {}
     for i in reachable(graph.nodes, [n]):
         node = graph.nodes[i]
-        b._from = node.origin
+        b.origin = node.origin
         if node.op == "leaf":
             ids[i] = b.leaf(leaves[str(node.attrs[0])], node.origin)
         elif node.op == "pick" and graph.nodes[node.args[0]].op == "leaf":
             ids[i] = ids[node.args[0]]
         else:
-            ids[i] = b._again(node, [ids[a] for a in node.args])
+            ids[i] = b.again(node, [ids[a] for a in node.args])
     made = b.graph({graph.outputs[0][0]: ids[n]})
     made = replace(made, batch=())
     at = made.output(graph.outputs[0][0])

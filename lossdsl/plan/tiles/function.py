@@ -101,9 +101,9 @@ def _turned(cut: Cut, registry: Registry) -> Graph:
             again = b.node(node.op, turned, (*node.attrs[:-1], axes), node.origin)
             ids.append(b.pick(again, swap))
         else:
-            outer, b._from = b._from, node.origin
-            ids.append(b._again(node, args))
-            b._from = outer
+            outer, b.origin = b.origin, node.origin
+            ids.append(b.again(node, args))
+            b.origin = outer
     return b.graph({name: ids[n] for name, n in graph.outputs})
 
 

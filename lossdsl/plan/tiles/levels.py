@@ -150,7 +150,7 @@ def separated(graph: Graph, axis: str, registry: Registry, everything: bool) -> 
     columns = {a for leaf in graph.leaves if leaf.name.startswith("@z") for a in leaf.axes[1:]}
     for node in graph.nodes:
         args = tuple(ids[a] for a in node.args)
-        b._from = node.origin
+        b.origin = node.origin
         over = bound_axes(node)
         if node.op == "leaf":
             made = b.leaf(leaves[str(node.attrs[0])], node.origin)

@@ -242,7 +242,7 @@ class _Assembly:
         return w.b.leaf(kept)
 
     def again(self, w: _Writer, node: Node, args: list[int], tile: bool) -> int:
-        w.b._from = node.origin
+        w.b.origin = node.origin
         if node.op == "const":
             return w.b.raw("const", (), node.attrs, node.type)
         attrs = tuple(self._attr(a) for a in node.attrs) if tile else node.attrs
