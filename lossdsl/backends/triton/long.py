@@ -12,7 +12,7 @@ from lossdsl.backends.triton.lanes import sums_so_far_
 from lossdsl.backends.triton.launch import FORCED, on_device, properties
 from lossdsl.backends.triton.shapes import too_long
 
-BLOCK = 1024  # entries of a row that are added up at a time
+AT_ONCE = 1024  # entries of a row that are added up at a time
 
 
 def beyond(extents: Sequence[int], limit: int, tiles: int, real: torch.dtype, device: torch.device) -> bool:
@@ -47,5 +47,5 @@ def sums_so_far(x: Tensor, dim: int, backwards: bool) -> Tensor:
     if x.numel():
         grid = (x.numel() // n,)
         with on_device(x.device):
-            sums_so_far_[grid](x, y, n, inner, BACKWARDS=backwards, B=BLOCK)
+            sums_so_far_[grid](x, y, n, inner, BACKWARDS=backwards, B=AT_ONCE)
     return y

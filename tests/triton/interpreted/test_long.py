@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from lossdsl.backends.triton.long import BLOCK, beyond, ordered, sums_so_far
+from lossdsl.backends.triton.long import AT_ONCE, beyond, ordered, sums_so_far
 from lossdsl.backends.triton.shapes import ON_CHIP, SORTED
 
 NAN = float("nan")
@@ -17,7 +17,7 @@ def test_sums_so_far(dim: int, backwards: bool) -> None:
     """Rows of two blocks and an entry over, along either dimension; whole numbers, and so exact."""
     torch.manual_seed(0)
     shape = [3, 3]
-    shape[dim] = 2 * BLOCK + 1
+    shape[dim] = 2 * AT_ONCE + 1
     x = torch.randint(-9, 9, shape)
     for y in (x, x.double(), x.float()):
         wanted = torch.cumsum(y.flip(dim), dim).flip(dim) if backwards else torch.cumsum(y, dim)
