@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from lossdsl.derive.claims.scalars import Scalars
 
 
+COMPARES = ("lt", "le", "gt", "ge")
+
+
 def fold(s: Scalars, op: str, args: tuple[int, ...]) -> int | None:
     """The scalar that op(args) is known to be, or None."""
     values = [s.value(a) for a in args]
@@ -21,7 +24,14 @@ def fold(s: Scalars, op: str, args: tuple[int, ...]) -> int | None:
         known = number(op, values)
         if known is not None:
             return s.const(known)
+    if op in COMPARES:
+        decided = _between_numbers(s, op, args)
+        if decided is not None:
+            return s.const(decided)
     ops = [s.nodes[a][0] for a in args]
+    chosen = _by_choice(s, op, args, ops, values)
+    if chosen is not None:
+        return chosen
     match op:
         case "add":
             if 0 in values and not all(isinstance(v, bool) for v in values if v == 0):
@@ -106,6 +116,34 @@ def fold(s: Scalars, op: str, args: tuple[int, ...]) -> int | None:
                 if values[i] is not None:
                     return args[1 - i]
     return None
+
+
+def _by_choice(s: Scalars, op: str, args: tuple[int, ...], ops: Sequence[str], values: Sequence[Any]) -> int | None:
+    """Sums and products of choices by one test (and of numbers) as one choice: each side is taken with its own."""
+    if op not in ("add", "sub", "mul", "mulz") or "select" not in ops:
+        return None
+    tests = {s.nodes[a][1][0] for a, o in zip(args, ops, strict=True) if o == "select"}
+    number = any(v is not None and v != 0 for v in values)
+    if len(tests) != 1 or not (number or ops[0] == ops[1]):
+        return None
+    sides = [[s.nodes[a][1][k] if o == "select" else a for a, o in zip(args, ops, strict=True)] for k in (1, 2)]
+    return s.node("select", [tests.pop(), *(s.node(op, side) for side in sides)])
+
+
+def _between_numbers(s: Scalars, op: str, args: tuple[int, ...]) -> bool | None:
+    """A test between two numbers, such as sqrt(2) < 3/2, from what encloses them; None where that is too coarse."""
+    from lossdsl.derive.claims.enclose import enclose, variables
+    from lossdsl.derive.claims.scalars import NotWrittenError
+
+    if any(variables(s, a) for a in args):
+        return None
+    try:
+        x, y = (enclose(s, a, {}, slopes=False).value for a in args)
+    except NotWrittenError:
+        return None
+    if op in ("gt", "ge"):
+        x, y = y, x
+    return True if x.high < y.low else False if y.high < x.low else None
 
 
 def _share(s: Scalars, x: int, terms: Sequence[int]) -> int:
