@@ -69,10 +69,9 @@ def test_the_exact_gradient_is_that_of_differences(name: str) -> None:
     assert smooth >= 1
 
 
-# Of these an error by the largest entry grows with the classes: p less the softmax of the others, sums by a matrix
-# product in float32, weights that are themselves differences.
-GROW = {"llm/ce_u", "std/sel_full", "std/linear_cross_entropy", "segmentation/self_adj_dice_all"}
-GROW |= {"info/adaptive_debiased_tsallis", "llm/satimp", "llm/unlikelihood"}
+# Of these an error by the largest entry grows with the classes: sums by a matrix product in float32, and weights that
+# are themselves differences.
+GROW = {"std/sel_full", "std/linear_cross_entropy", "llm/satimp"}
 
 
 @pytest.mark.parametrize("name", [n for n in ALL if n not in GROW] if FULL else ["std/cross_entropy", "std/focal"])
@@ -92,7 +91,8 @@ def test_very_many_classes(name: str) -> None:
         judge(report, loss, case, should, found)
         assert report.ok, report.misses
         sizes = {n: should.sizes[n] if n == "rows" else np.max(np.abs(x), initial=0) for n, x in should.values.items()}
-        off = [np.abs(found[n] - x.astype(float)) / np.maximum(sizes[n], SMALLEST) for n, x in should.values.items()]
+        apart = {n: np.where(found[n] == x, 0, found[n] - x.astype(float)) for n, x in should.values.items()}
+        off = [np.abs(x) / np.maximum(sizes[n], SMALLEST) for n, x in apart.items()]  # infinite are both or none
         errors.append(max(float(x.max(initial=0)) for x in off) / ULP)
     assert errors[1] <= 8 + 2 * errors[0]
 
