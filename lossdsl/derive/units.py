@@ -1,8 +1,8 @@
 """The adjoint of a direction u = x / |x|: what of its cotangent g is orthogonal to x, g - u (u·g), over |x|.
 
 Along a coordinate that is far larger than the others, that is a millionth of g, and the rest of its rounding. So what
-takes away that coordinate of g goes first, a multiple of x: h = g - x g_a / x_a has the same projection, and of the last
-place of g_a that h keeps there, h - u (u·h) keeps 1 - u_a^2 only. No row is visited more often for it.
+takes away that coordinate of g goes first, a multiple of x: h = g - x g_a / x_a has the same projection, and of the
+last place of g_a that h keeps there, h - u (u·h) keeps 1 - u_a^2 only. No row is visited more often for it.
 """
 
 from __future__ import annotations
