@@ -319,3 +319,19 @@ def test_a_pole_is_told_from_a_logarithm() -> None:
     assert (at_0["kind"], at_0["exponent"]) == ("power", pytest.approx(1, rel=1e-9))
     at_0 = record("cross_entropy", "shapes")["probability"]["at_0"]
     assert (at_0["kind"], at_0["slope"]) == ("logarithmic", pytest.approx(1, rel=1e-9))
+
+
+def test_a_bound_for_two_entries_is_tried_at_more() -> None:
+    """The largest of two probabilities is 1/2 at least, that of three isn't."""
+    from lossdsl.check.check import check
+    from lossdsl.derive.analysis.extremes import bounds
+    from lossdsl.derive.claims.setting import subject
+    from lossdsl.plugins import discover
+    from lossdsl.source.text import Source
+    from lossdsl.syntax.parse import parse
+
+    source = Source("l.loss", "loss l\ninput q[N, C]: prob C\nreturn max[C](q)\n")
+    lossdef, registry = parse(source), discover({})
+    low, high = bounds(subject(lossdef, check(lossdef, source, registry), registry), 5)
+    assert low.status == "seen"
+    assert (high.status, high.value) == ("proved", 1)

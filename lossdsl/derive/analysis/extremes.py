@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from lossdsl.derive.claims import by_algebra
-from lossdsl.derive.claims.at_points import SEED, draws, exact
+from lossdsl.derive.claims.at_points import SEED, beyond, draws, exact, negative
 from lossdsl.derive.claims.boxes import Boxes
 from lossdsl.derive.claims.by_intervals import never_negative as never_negative_on
 from lossdsl.derive.claims.cases import CLASSES, Case, cases, class_axes
@@ -83,15 +83,24 @@ def _bound(about: Subject, graph: Graph, sign: int, points: Any, timeout: float)
     seen = sign * max(sign * x for x in (*found.values(), *every))
     for value in [sign * min(sign * x for x in shown.values())] if shown else _candidates(seen, sign):
         how = _proof(about, value, sign, timeout)
-        if how:
+        if how and _at_more(about, value, sign, how):
             return Bound(float(value), "proved", how)
     if shown:
         where = at_sizes(_alone(about), tuple(shown), sizes_with(about, CLASSES[0]))
-        return Bound(
-            sign * max(sign * x for x in shown.values()), "proved", f"by intervals over the whole domain{where}"
-        )
+        value, how = sign * max(sign * x for x in shown.values()), f"by intervals over the whole domain{where}"
+        if _at_more(about, value, sign, how):
+            return Bound(value, "proved", how)
     low, high = (float(points.min()) + 0.0, float(points.max()) + 0.0) if points.size else (seen, seen)
     return Bound(None, "seen", f"between {low:.6g} and {high:.6g} at {points.size} points")
+
+
+def _at_more(about: Subject, value: float, sign: int, how: str) -> bool:
+    """Whether a bound that was shown for a few sizes holds at points of larger ones, up to how it is rounded."""
+    b = about.builder()
+    rows = place(b, about.graph, {})["rows"]
+    bound = b.const(value + sign * SAME * (1 + abs(value)))
+    gap = b.node("sub", [bound, rows] if sign > 0 else [rows, bound])
+    return beyond(about, b, gap, negative, None, how).status == "proved"
 
 
 def _alone(about: Subject) -> Graph:

@@ -57,7 +57,7 @@ def _going_by(about: Subject, name: str) -> set[str]:
         pole = op == "div" and inner[1:] == [True] and _at_zero(graph, node)  # where 0·(1/0) is 0
         if masked or pole or (any(inner) and op in STEPS):
             found.add("jump")
-        elif any(inner) and (op in KINKS or (op in AT_ZERO and _at_zero(graph, node))):
+        elif any(inner) and (op in KINKS or (op in AT_ZERO and inner[op == "div"] and _at_zero(graph, node))):
             found.add("kink")
     return found
 

@@ -73,8 +73,13 @@ def _of_operation(s: Scalars, op: str, args: Sequence[int], signs: Sequence[Sign
             return "+" if x else ""
         case "expm1" | "log1p" | "tanh" | "atan" | "relu":
             return x if op != "relu" or x == "+" else ""
-        case "log" | "xlogx":
+        case "log":  # of 0 it is -inf
+            return "-" if below_one(s, args[0], depth - 1) else ""
+        case "xlogx":
             return "-" if x == "+" and below_one(s, args[0], depth - 1) else ""
+        case "clip":
+            low, high = x == "-" and signs[1] == "-", x == "+" and signs[2] == "+"
+            return "-" if low else "+" if high else ""
         case "logp":
             return "-" if len(args) > 1 else ""
         case "maximum":
