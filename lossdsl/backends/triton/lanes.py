@@ -64,7 +64,7 @@ def logsumexp_row_(x):
 def logsumexp_add_(m, r, x):
     """A lane's state with one entry more; (-inf, -1) is that of nothing."""
     up = x > m
-    e = exp_(-tl.abs(x - m))
+    e = exp_(-tl.abs(tl.where(x == m, 0.0, x - m)))  # of two infinities 1
     r = tl.where(up, (r + 1.0) * e, r + tl.where(x == float("-inf"), 0.0, e))
     return tl.where(up, x, m), r
 

@@ -126,6 +126,16 @@ def test_blocks_that_are_ruled_out(how: dict[str, object]) -> None:
     torch.testing.assert_close(found, exact, rtol=1e-12, atol=1e-18)
 
 
+@pytest.mark.parametrize("how", [{"kind": "rows"}, {"kind": "blocks", "block": 2, "splits": 1}], ids=["rows", "loop"])
+def test_a_sum_of_infinities_is_one(how: dict[str, object]) -> None:
+    """Two of them in one lane, too."""
+    text = "loss all\ninput x[N, C]\nreturn logsumexp[C](x)\n"
+    x = torch.tensor([[float("inf"), 1.0, float("inf"), 2.0], [3.0, 1.0, 3.0, 2.0]])
+    with shaped(rows=1, warps=4, **how):
+        found = lossdsl.loss(lossdsl.loads(text), backend="triton", reduction="none")(x)
+    torch.testing.assert_close(found, x.logsumexp(1), rtol=1e-6, atol=0)
+
+
 def test_nan_reaches_its_row_alone() -> None:
     x, y = data()
     x[0, 5] = float("nan")
