@@ -26,6 +26,7 @@ class Call:
         "route",
         "seeds",
         "sizes",
+        "there",
         "valid",
         "whole",
     )
@@ -42,8 +43,10 @@ class Call:
         poison: Tensor | None,
         whole: bool = False,
         memory: int = 64 << 20,
+        there: Tensor | None = None,
     ) -> None:
         self.compiled = compiled
+        self.there = there  # the rows whose label isn't the ignored one
         self.memory = memory  # bytes that tiles of a matrix may take
         self.whole = whole  # no row is ignored, and every weight is 1
         self.sizes = sizes
@@ -71,7 +74,14 @@ class Call:
             rows = rows * self.poison
         if not self.compiled.signature.batch:
             return rows, 1.0
-        return reduce(rows, weight, self.reduction, self.denominator, self.empty)
+        by = self.denominator
+        if self.there is not None:
+            rows = torch.where(self.there, rows, 0)
+            counted = self.there.expand(rows.shape)
+            weight = counted if weight is None else torch.where(counted, weight, 0)
+            if by == "elements":
+                by = counted.sum()
+        return reduce(rows, weight, self.reduction, by, self.empty)
 
     def settle(self, outs: Sequence[Tensor]) -> tuple[Tensor, Tensor | float]:
         """`finish` for a plain call: on the CPU numbers are quicker than tensors."""

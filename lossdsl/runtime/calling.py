@@ -22,6 +22,7 @@ from lossdsl.runtime.values import (
     inside,
     interval_text,
     kept_rows,
+    neutral_rows,
     poison,
 )
 
@@ -170,18 +171,20 @@ def _call(
     named = {s.name: p for s, p in zip(signature.params, params, strict=True)}
     bound = bind(signature, inputs, named, class_dim)
     tensors = bound.tensors
-    bad = None
+    bad = there = keep = None
     skip = named.get("ignore_index")
+    waits = check or (on_host(tensors[0]) and not compiled.emulates)
+    blind = traced() or not waits
     if compiled.indexed:
         if ignore is not None and ignore < 0:
             _unsigned(signature, tensors, ignore)
-        waits = check or (on_host(tensors[0]) and not compiled.emulates)
-        if traced() or not waits:
+        if blind:
             bad = poison(signature, bound, skip, compute_dtype(tensors))
         else:
             check_indices(signature, bound, None if skip is None else int(skip))
-    keep = None
-    if bound.labels and not traced():
+    if bound.labels and blind:
+        tensors, there = neutral_rows(signature, bound, -100 if skip is None else skip)
+    elif bound.labels:
         keep = kept_rows(signature, bound, -100 if skip is None else int(skip))
     if keep is not None:  # as if the rows had been left out of the call
         tensors = [
@@ -213,6 +216,7 @@ def _call(
         free=free,
         poison=bad,
         memory=memory,
+        there=there,
     )
     outs = evaluate(how, operands)
     loss = outs[0]

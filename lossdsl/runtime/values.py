@@ -65,6 +65,46 @@ def kept_rows(signature: Signature, bound: Bound, ignore: int) -> Tensor | None:
     return keep
 
 
+def neutral_rows(
+    signature: Signature, bound: Bound, ignore: int | Tensor
+) -> tuple[list[Tensor], Tensor]:
+    """Inputs that are harmless in rows whose label is ignored, and which rows stay.
+
+    `kept_rows` for where values can't be looked at: under a trace, on a device.
+    An index that is no class stays NaN in its row.
+    """
+    tensors = list(bound.tensors)
+    there: Tensor | None = None
+    for i, labels in bound.labels.items():
+        target = signature.inputs[i].target
+        own = tuple(a for a in signature.inputs[i].axes if a != target)
+        ignored = labels == ignore
+        for at, spec in enumerate(signature.inputs):
+            if set(own) <= set(spec.axes):
+                rows = _along(spec.axes, own, ignored)
+                tensors[at] = tensors[at].masked_fill(rows, _harmless(spec, bound))
+        keep = _along(signature.batch, own, ~ignored)
+        there = keep if there is None else there & keep
+    assert there is not None
+    return tensors, there
+
+
+def _harmless(spec: InputSpec, bound: Bound) -> float:
+    """What an input may be in a row that is not looked at."""
+    if spec.kind.startswith("prob"):
+        return 1 / max(bound.sizes[base_axis(spec.target)], 1)
+    return 0.0 if spec.kind.startswith("index") else 0.5
+
+
+def _along(axes: Sequence[str], own: Sequence[str], x: Tensor) -> Tensor:
+    """What has the axes `own` as it stands to what has `axes`, which are more."""
+    x = x.permute(sorted(range(len(own)), key=lambda i: axes.index(own[i])))
+    for i, axis in enumerate(axes):
+        if axis not in own:
+            x = x.unsqueeze(i)
+    return x
+
+
 def outside(x: Tensor, size: int, ignore: int | Tensor | None) -> Tensor:
     """Where an index lies outside 0..size-1 and isn't the ignored one."""
     bad = (x < 0) | (x >= size)
@@ -85,11 +125,7 @@ def poison(
         if inner:
             bad = bad.any(dim=inner) if x.dim() > 1 else bad.any()
         own = [a for a in spec.axes if a in signature.batch]
-        order = sorted(range(len(own)), key=lambda i: signature.batch.index(own[i]))
-        bad = bad.permute(order)
-        for i, axis in enumerate(signature.batch):
-            if axis not in own:
-                bad = bad.unsqueeze(i)
+        bad = _along(signature.batch, own, bad)
         one = torch.ones((), dtype=dtype, device=x.device)
         factor = torch.where(bad, one * float("nan"), one)
         result = factor if result is None else result * factor

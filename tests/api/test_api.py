@@ -222,6 +222,26 @@ def test_probabilities_given_as_class_indices(batch):
     assert mapped.isnan().tolist() == [[False, True, False]] * 2
 
 
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+@pytest.mark.parametrize("denominator", ["valid", "elements", 7])
+def test_ignored_labels_of_probabilities_where_nothing_is_looked_at(batch, reduction, denominator):
+    """Rows can't be left out of a traced call: they are harmless there, and count as nothing."""
+    text = "loss soft\ninput logits[N, C]\ninput target[N, C]: prob C\n"
+    loss = lossdsl.loss(lossdsl.loads(text + "return -sum[C](target * log_softmax(logits))\n"), denominator=denominator)
+    z, y = batch
+    assert (y == -100).any()
+    z[y == -100] = float("nan")
+    z.requires_grad_()
+    value = loss(z, y, reduction=reduction)
+    (grad,) = torch.autograd.grad(value.sum(), z)
+    torch._dynamo.reset()  # a limit on how often a function is compiled, of all tests together
+    traced = torch.compile(loss, backend="aot_eager", fullgraph=True)(z, y, reduction=reduction)
+    torch.testing.assert_close(traced, value)
+    torch.testing.assert_close(torch.autograd.grad(traced.sum(), z)[0], grad)
+    mapped = torch.func.vmap(lambda z: loss(z, y, reduction=reduction))(torch.stack([z, z]))
+    torch.testing.assert_close(mapped, torch.stack([value, value]))
+
+
 def test_a_backend_for_one_kind_of_device(batch, monkeypatch):
     """A loss whose backend was chosen is built again for another device; one asked for by name says what to do."""
     registry = api.registry()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 import lossdsl
 from lossdsl.backends.triton import launch
@@ -131,6 +132,33 @@ def test_an_index_outside_spoils_its_row(data: tuple[Tensor, Tensor], started: l
     exact[4] = float("nan")
     same(found, torch.tensor(float("nan"), dtype=torch.float64))
     same(grad, exact)
+
+
+def test_activations_are_checkpointed(data: tuple[Tensor, Tensor]) -> None:
+    """What is saved may be unpacked once only in a backward pass."""
+    x, y = data
+    _, exact = wanted(x, y)
+    for backend in ("triton", "torch"):
+        loss = lossdsl.loss("cross_entropy", backend=backend)
+        z = x.clone().requires_grad_()
+        value: Tensor = checkpoint(lambda a, loss=loss: loss(a * 1.0, y), z, use_reentrant=False)
+        same(torch.autograd.grad(value, z)[0], exact)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_ignored_labels_of_probabilities(reduction: str, data: tuple[Tensor, Tensor], started: list[str]) -> None:
+    x, y = data
+    value, exact = wanted(x, y, reduction=reduction)
+    text = "loss soft\ninput z[N, C]\ninput q[N, C]: prob C\nreturn -sum[C](q * log_softmax(z))\n"
+    loss = lossdsl.loss(lossdsl.loads(text), backend="triton", reduction=reduction)
+    z = x.clone().requires_grad_()
+    found = loss(z, y)
+    same(found, value)
+    same(torch.autograd.grad(found, z)[0], exact)
+    y = y.clone()
+    y[4] = 70
+    rows = loss(x, y, reduction="none")
+    assert rows.isnan().tolist() == [i == 4 for i in range(6)]
 
 
 def test_half_precision_of_little_range_waits_for_its_scale(data: tuple[Tensor, Tensor], started: list[str]) -> None:
