@@ -156,7 +156,11 @@ def _pieces(
         ignore = None if skip is None else int(skip)
         if compiled.indexed:
             check_indices(signature, bound, ignore)
-        some = kept_rows(signature, bound, -100 if ignore is None else ignore) if bound.labels else None
+        some = (
+            kept_rows(signature, bound, -100 if ignore is None else ignore)
+            if bound.labels
+            else None
+        )
         if some is not None or compiled.computed or signature.sizes:
             raise _no(compiled, "the arguments need converting first")
         if check:
