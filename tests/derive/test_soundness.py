@@ -29,6 +29,10 @@ FALSE = [
     ("loss l\ninput x[N] in (-inf, 0]\nreturn 1 / x\n", "loss <= 0"),
     (X + "return x * (1 / x)\n", "loss >= 1"),
     (X + "return x * (1 / x)\n", "lipschitz(x) <= 0"),
+    (X + "input y[N]\nd = x - y - 1.5e9\nreturn d * (1 / d)\n", "loss == 1"),
+    (X + "input y[N]\nu = exp(-1 / (x - y - 1.5e9)^2)\nreturn u * (1 / u)\n", "loss >= 1"),
+    (X + "input y[N]\nu = exp(1 / (x - y - 1.5e9)^2)\nreturn u * (1 / u)\n", "loss >= 1"),
+    (X + "input y[N]\nreturn (x * (y - 1.5e9))^-1 - x^-1 * (y - 1.5e9)^-1\n", "loss <= 0"),
     # tests as numbers jump, and poles bend
     (X + "return exp(x > 1e9)\n", "lipschitz(x) <= 0"),
     (X + "return exp(x > 1e9)\n", "convex(x)"),
@@ -50,6 +54,11 @@ FALSE = [
     ),
     # what has no value is less than nothing
     ("loss l\ninput x[N] in [-2, 0.5]\nreturn if sqrt(x) <= 1 then 1 else -1\n", "loss >= 0"),
+    (
+        "loss l\ninput u[N] in [-1e-9, 1e9]\ninput s[N]\ninput z[N]\n"
+        "return if sqrt(u) > s - 5e8 then 1 else s - 5e8 - min(z, 0)\n",
+        "loss >= 0",
+    ),
 ]
 
 
@@ -60,6 +69,8 @@ def test_a_false_claim_is_not_proved(text: str, claim: str) -> None:
 
 
 TRUE = [
+    (X + "input y[N]\nd = 1 + exp(x - y)\nreturn d * (1 / d)\n", "loss == 1", ""),
+    ("loss l\ninput u[N] in [0, inf)\ninput s[N]\nreturn if sqrt(u) > s then 1 else s - min(s, 0)\n", "loss >= 0", ""),
     (X + "axis K = 3\nreturn x^2 + sum[K](K)\n", "loss >= 3", "K = 3"),
     (X + "axis K = 3\nreturn x^2 + sum[K](K)\n", "loss == x^2 + 3", "K = 3"),
     ("loss l\ninput x[N] in (-inf, 0)\nreturn 1 / x\n", "loss <= 0", ""),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lossdsl.derive.claims.strict import strict_sign
+from lossdsl.derive.claims.strict import cancels
 
 if TYPE_CHECKING:
     from lossdsl.derive.claims.scalars import Scalars
@@ -65,11 +65,11 @@ def product(s: Scalars, args: tuple[int, ...], values: Sequence[Any]) -> int | N
             return s.node("neg", [s.node("mul", [x, inner[0]])])
         if op == "log" and inner[0] == x:
             return s.node("xlogx", [x])
-        if op == "div" and inner[1] == x and strict_sign(s, x):
+        if op == "div" and inner[1] == x and cancels(s, x):
             return int(inner[0])
     left, right = factors_of(s, args[0]), factors_of(s, args[1])
     for f, g in ((f, g) for f in left for g in right):
-        if f[1] == g[1] and f[0] != g[0] and strict_sign(s, f[1]):  # x·a · b/x, which is 0 at x = 0
+        if f[1] == g[1] and f[0] != g[0] and cancels(s, f[1]):  # x·a · b/x, which is 0 at x = 0
             left.remove(f)
             right.remove(g)
             return made_of(s, [*left, *right])

@@ -80,7 +80,7 @@ def fold(s: Scalars, op: str, args: tuple[int, ...]) -> int | None:
                 return args[0]
             inner = s.nodes[args[0]][1]
             whole = isinstance(values[1], int | Fraction) and values[1].denominator == 1
-            if whole and ops[0] in ("mul", "div"):
+            if whole and values[1] >= 0 and ops[0] in ("mul", "div"):  # 1/(x·y) is not 1/x · 1/y at x = 0
                 return s.node(ops[0], [s.node("pow", [a, args[1]]) for a in inner])
             if values[1] == 2 and ops[0] == "neg":
                 return s.node("pow", [inner[0], args[1]])

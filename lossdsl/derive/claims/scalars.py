@@ -36,6 +36,7 @@ class Scalars:
     ids: dict[tuple[Any, ...], int] = field(default_factory=dict)
     simplices: list[frozenset[int]] = field(default_factory=list)
     ranges: dict[int, Interval] = field(default_factory=dict)
+    found: dict[tuple[str, int], Any] = field(default_factory=dict)  # what `strict.py` has found of scalars
 
     def const(self, value: Number | int) -> int:
         if isinstance(value, bool):
@@ -56,6 +57,8 @@ class Scalars:
         low = max((known.low, known.low_open), (within.low, within.low_open))
         high = min((known.high, not known.high_open), (within.high, not within.high_open))
         self.ranges[n] = Interval(low[0], high[0], low[1], not high[1])
+        for what in ("sign", "below"):
+            self.found.pop((what, n), None)
 
     def value(self, n: int) -> Any:
         """The number that a scalar is known to be, or None."""

@@ -6,8 +6,10 @@ depends on whether a denominator can be 0 itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from math import isinf
+from typing import TYPE_CHECKING, Any, Literal
 
 from lossdsl.primitives.interval import Interval
 
@@ -16,11 +18,43 @@ if TYPE_CHECKING:
 
 Sign = Literal["+", "-", ""]
 _DEPTH = 40
+_FINITE = frozenset(
+    {
+        "add",
+        "sub",
+        "neg",
+        "mul",
+        "mulz",
+        "exp",
+        "expm1",
+        "sqrt",
+        "abs",
+        "relu",
+        "sigmoid",
+        "softplus",
+        "tanh",
+        "atan",
+        "phi",
+    }
+    | {"maximum", "minimum", "clip", "select", "lse", "logp", "xlogx", "sign", "lt", "le", "gt", "ge", "eq", "ne"}
+)
 _FLIP: dict[Sign, Sign] = {"+": "-", "-": "+", "": ""}
 
 
 def strict_sign(s: Scalars, n: int, depth: int = _DEPTH) -> Sign:
     """+ or - where the scalar is above or below 0 for all values of its variables; "" where that isn't known."""
+    found: Sign = _once(s, "sign", n, depth, _strict_sign)
+    return found
+
+
+def _once(s: Scalars, what: str, n: int, depth: int, find: Callable[[Scalars, int, int], Any]) -> Any:
+    """What is found of a scalar, remembered: an expression may use another many times."""
+    if (what, n) not in s.found:
+        s.found[what, n] = find(s, n, depth)
+    return s.found[what, n]
+
+
+def _strict_sign(s: Scalars, n: int, depth: int) -> Sign:
     op, args = s.nodes[n]
     if op == "const":
         return "" if isinstance(args[0], bool) or args[0] == 0 else "+" if args[0] > 0 else "-"
@@ -33,6 +67,10 @@ def strict_sign(s: Scalars, n: int, depth: int = _DEPTH) -> Sign:
 
 def below_one(s: Scalars, n: int, depth: int = _DEPTH) -> bool:
     """Whether it is always less than 1."""
+    return bool(_once(s, "below", n, depth, _below_one))
+
+
+def _below_one(s: Scalars, n: int, depth: int) -> bool:
     op, args = s.nodes[n]
     if n in s.ranges and (s.ranges[n].high < 1 or (s.ranges[n].high == 1 and s.ranges[n].high_open)):
         return True
@@ -44,6 +82,57 @@ def below_one(s: Scalars, n: int, depth: int = _DEPTH) -> bool:
         return strict_sign(s, args[1], depth - 1) == "+"
     positive = op in ("mul", "mulz") and all(strict_sign(s, a, depth - 1) == "+" for a in args)
     return positive and all(below_one(s, a, depth - 1) for a in args)
+
+
+def finite(s: Scalars, n: int, depth: int = _DEPTH) -> bool:
+    """Whether it is never infinite: no quotient by what may be 0, no logarithm of it."""
+    return bool(_once(s, "finite", n, depth, _finite))
+
+
+def _finite(s: Scalars, n: int, depth: int) -> bool:
+    op, args = s.nodes[n]
+    if op == "const":
+        return not (isinstance(args[0], float) and isinf(args[0]))
+    if op == "var":
+        return True
+    if depth == 0 or op not in _FINITE | {"div", "log", "log1p", "pow"}:
+        return False
+    if op == "div" and not strict_sign(s, args[1], depth - 1):
+        return False
+    if op in ("log", "xlogx") and strict_sign(s, args[0], depth - 1) != "+":
+        return False
+    if op == "log1p" and strict_sign(s, args[0], depth - 1) != "+":
+        return False
+    if op == "pow" and not _whole(s.value(args[1])) and strict_sign(s, args[0], depth - 1) != "+":
+        return False
+    return all(finite(s, a, depth - 1) for a in args)
+
+
+def cancels(s: Scalars, n: int) -> bool:
+    """Whether n/n is 1 and n·(1/n) is: it is neither 0 nor infinite anywhere."""
+    return bool(strict_sign(s, n)) and finite(s, n)
+
+
+def has_pole(s: Scalars, n: int) -> bool:
+    """Whether a quotient, a power or an exponential in it may be infinite: 0 times that is 0, whatever it tends to."""
+    seen, stack = {n}, [n]
+    while stack:
+        op, args = s.nodes[stack.pop()]
+        if op in ("const", "var"):
+            continue
+        if op == "div" and not strict_sign(s, args[1]):
+            return True
+        if op == "pow" and not _whole(s.value(args[1])) and not strict_sign(s, args[0]):
+            return True
+        if op == "exp" and not finite(s, args[0]):
+            return True
+        stack += [a for a in args if a not in seen]
+        seen |= set(args)
+    return False
+
+
+def _whole(exponent: object) -> bool:
+    return isinstance(exponent, Fraction) and exponent >= 0 and exponent.denominator == 1
 
 
 def _of(within: Interval) -> Sign:
@@ -65,8 +154,8 @@ def _of_operation(s: Scalars, op: str, args: Sequence[int], signs: Sequence[Sign
             return x if x and signs[1] == _FLIP[x] else ""
         case "mul" | "mulz" | "div":
             return "" if "" in signs else "+" if x == signs[1] else "-"
-        case "exp" | "sigmoid" | "softplus" | "phi":
-            return "+"
+        case "exp" | "sigmoid" | "softplus" | "phi":  # at -inf they are 0
+            return "+" if finite(s, args[0], depth - 1) else ""
         case "pow" | "sqrt":
             return "+" if x == "+" else ""
         case "abs":
