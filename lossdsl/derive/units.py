@@ -2,7 +2,7 @@
 
 Along a coordinate that is far larger than the others, that is a millionth of g, and the rest of its rounding. So what
 takes away that coordinate of g goes first, a multiple of x: h = g - x g_a / x_a has the same projection, and of the
-last place of g_a that h keeps there, h - u (u·h) keeps 1 - u_a^2 only. No row is visited more often for it.
+last place of g_a that h keeps there, h - u (u·h) keeps 1 - u_a^2 only. Matrices are projected twice instead.
 """
 
 from __future__ import annotations
@@ -58,10 +58,13 @@ def direction_adjoint(tape: Tape, n: int, axes: tuple[str, ...], g: int) -> None
     """Gives x the cotangent that u's is worth; x's length needs none of its own."""
     b = tape.builder
     x, length = b[n].args
-    if len(axes) == 1 and axes[0] in b.type(g).axes:
+    many = len(axes) == 1 and axes[0] in b.type(g).axes and len(b.type(g).axes) > 2
+    if many:
         there = {axes[0]: b.reduce("argmax", axes, b.node("abs", [x]))}
         largest = b.node("select", [b[length].args[0], b.pick(x, there), b.const(1)])
         g = b.node("sub", [g, b.node("mul", [x, b.node("div", [b.pick(g, there), largest])])])
-    along = b.reduce("sum", axes, b.node("mul", [g, n]))
-    g = b.node("sub", [g, b.node("mul", [n, along])])
+    # of a matrix, rows would be read at another sample's place, which takes whole arrays: projected twice instead
+    for _ in range(1 if many else 2):
+        along = b.reduce("sum", axes, b.node("mul", [g, n]))
+        g = b.node("sub", [g, b.node("mul", [n, along])])
     tape.spread(x, b[n].type.axes, b.node("div", [g, length]))
