@@ -51,6 +51,11 @@ class Said:
     def hot(self) -> int:
         return self("eq", self.b.index("C"), self.leaf["y"])
 
+    def bit(self) -> int:
+        """The probability that a sigmoid gives to what is said of each class."""
+        p = self("sigmoid", self.leaf["x"])
+        return self("select", self.hot(), p, self("sub", self.const(1), p))
+
     def length(self, name: str) -> int:
         """The length of a softmax, as `norm` says it."""
         square = self.sum(self("pow", self("exp", self.logp(name)), self.const(2)))
@@ -171,6 +176,13 @@ FORMS: dict[str, tuple[Form, str, str]] = {
         lambda s: s("sub", s("sigmoid", s.leaf["x"]), s("sigmoid", s.leaf["z"])),
         "expsub",
         "sigmoid",
+    ),
+    "the logarithm of a bit's probability": (lambda s: s("log", s.bit()), "softplus", "sigmoid"),
+    "what a bit's probability is from 1": (lambda s: s("sub", s.const(1), s.bit()), "sigmoid", "sub"),
+    "the angle of a probability": (
+        lambda s: s("acos", s("exp", s.b.pick(s.logp("x"), {"C": s.leaf["y"]}))),
+        "asin",
+        "acos",
     ),
     "the sum of a softmax of what is there": (
         lambda s: s("sub", s.leaf["x"], s.sum(s("exp", s.masked("z")))),

@@ -153,7 +153,8 @@ class Programs:
             case 0:
                 return b.node(rng.choice(["relu", "abs", "detach"]), [x])
             case 1:
-                return b.node("abs", [rng.choice([b.node("neg", [p]), self.hot, b.node("neg", [half])])])
+                angle = b.node("acos", [p])
+                return b.node("abs", [rng.choice([b.node("neg", [p]), self.hot, b.node("neg", [half]), angle])])
             case 2:
                 return b.node("pow", [b.node(rng.choice(["minimum", "maximum"]), [half, two]), self.hot])
             case 3:

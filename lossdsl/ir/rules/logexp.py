@@ -55,7 +55,7 @@ def _log(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | No
 
 def _has_log(b: Builder, args: tuple[int, ...]) -> bool:
     """Whether the logarithm of one of them is there without forming it."""
-    return any(as_log(b, a) is not None or complement(b, a) is not None for a in args)
+    return any(as_log(b, a) is not None or complement(b, a) is not None or b[a].op == "sigmoid" for a in args)
 
 
 def _log_sum(b: Builder, x: int, y: int) -> int | None:
@@ -302,6 +302,8 @@ def _one_less(b: Builder, e: int, negative: bool) -> int | None:
     if node.op == "sigmoid":
         rest = b.node("sigmoid", [b.node("neg", node.args)])
         return rest if negative else b.node("neg", [rest])
+    if node.op == "select" and all(b[a].op == "sigmoid" for a in node.args[1:]):
+        return b.node("select", [node.args[0], *(_one_less(b, a, negative) for a in node.args[1:])])
     return None
 
 
@@ -408,6 +410,14 @@ def _sqrt(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | N
     return None if log is None else b.node("exp", [b.node("div", [log, b.const(2)])])
 
 
+def _acos(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    u = inside(b, args[0], "exp")
+    if u is None:
+        return None
+    half = b.node("div", [b.node("neg", [b.node("expm1", [u])]), b.const(2)])
+    return b.node("mul", [b.const(2), b.node("asin", [b.node("sqrt", [half])])])
+
+
 RULES = (
     Rule(
         "log",
@@ -432,6 +442,12 @@ RULES = (
         ("div",),
         "e^a / e^b = e^(a - b); p / (1 - p_y) is the softmax of the others; p / |p| is one of 2 z",
         _divide,
+    ),
+    Rule(
+        "angle of exp",
+        ("acos",),
+        "acos(e^u) = 2 asin(sqrt((1 - e^u) / 2)): an angle is the root of what p is from 1",
+        _acos,
     ),
     Rule("root of exp", ("sqrt",), "sqrt(e^u) = e^(u/2)", _sqrt),
 )
