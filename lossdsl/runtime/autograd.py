@@ -89,6 +89,7 @@ class Eager(Function):
         count = len(compiled.operands)
         if steps is None:
             return (None,) * (1 + count)
+        grad = grad.resolve_neg()
         saved = ctx.saved_tensors
         operands = saved[:count]
         again_ = torch.is_grad_enabled()  # only under create_graph

@@ -154,6 +154,7 @@ def _kind(signature: Signature, spec: InputSpec, x: Tensor) -> Tensor:
         layout = "nested" if x.is_nested else str(x.layout).removeprefix("torch.")
         how = "to_padded_tensor(0.0)" if x.is_nested else "to_dense()"
         raise TypeError(f"{name} is {layout}, not strided: pass {spec.name}.{how}")
+    x = x.resolve_neg()  # kernels read memory, which a view of -x shares with x
     if not x.is_floating_point():
         return x != 0 if kind == "bool" and x.dtype != torch.bool else x
     if kind == "real" or kind.startswith("prob"):

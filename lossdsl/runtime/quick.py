@@ -56,7 +56,7 @@ def bind_quickly(
                 missing = True
                 continue
             return None
-        if x.is_nested or x.layout is not torch.strided:
+        if x.is_nested or x.layout is not torch.strided or x.is_neg():
             return None
         shape = x.shape
         if len(shape) != q.rank or x.is_floating_point() is not q.real or not x.is_cpu:

@@ -52,7 +52,15 @@ class Ready:
         try:
             kind = tuple(
                 [
-                    (type(x), x.shape, x.stride(), x.dtype, x.is_cpu, x.requires_grad)
+                    (
+                        type(x),
+                        x.shape,
+                        x.stride(),
+                        x.dtype,
+                        x.is_cpu,
+                        x.requires_grad,
+                        x.is_neg(),
+                    )
                     for x in inputs
                 ]
             )

@@ -188,6 +188,7 @@ class Tiled(Function):
     def backward(ctx: Any, grad: Tensor) -> Any:
         tiling: Tiling = ctx.tiling
         call: Call = ctx.call
+        grad = grad.resolve_neg()
         saved = ctx.saved_tensors
         count = len(tiling.operands)
         operands = saved[:count]

@@ -181,3 +181,19 @@ def test_different_devices():
 def test_what_isnt_strided_is_told_so(made, words):
     with pytest.raises(TypeError, match=words):
         Focal()(made(torch.randn(3, 4)), torch.tensor([0, 1, 2]))
+
+
+def test_a_view_with_its_sign_turned():
+    """What .imag of a conjugate is: -x in the memory of x, which kernels would read as x."""
+    z = torch.randn(6, 5, dtype=torch.complex128).conj().imag
+    y = torch.tensor([0, 1, 2, 3, -100, 4])
+    assert z.is_neg()
+    plain = z.clone().requires_grad_()
+    assert not plain.is_neg()
+    loss = Focal()
+    for _ in range(2):  # a call is remembered by what its arguments are like
+        torch.testing.assert_close(loss(z, y), loss(plain, y))
+    turned = z.detach().requires_grad_()
+    up = torch.randn(6, dtype=torch.complex128).conj().imag
+    (found,) = torch.autograd.grad(loss(turned, y, reduction="none"), turned, up)
+    torch.testing.assert_close(found, torch.autograd.grad(loss(plain, y, reduction="none"), plain, up.clone())[0])

@@ -303,7 +303,8 @@ def _one_less(b: Builder, e: int, negative: bool) -> int | None:
         rest = b.node("sigmoid", [b.node("neg", node.args)])
         return rest if negative else b.node("neg", [rest])
     if node.op == "select" and all(b[a].op == "sigmoid" for a in node.args[1:]):
-        return b.node("select", [node.args[0], *(_one_less(b, a, negative) for a in node.args[1:])])
+        less = b.node("select", [node.args[0], *(b.node("sigmoid", [b.node("neg", b[a].args)]) for a in node.args[1:])])
+        return less if negative else b.node("neg", [less])
     return None
 
 
