@@ -142,13 +142,15 @@ def values(
 ) -> Any:
     """A node's value in high precision, with one dimension for each of `axes`.
 
-    0.1 is a tenth, as in the file's text, but in probabilities (`sums`), which sum to 1 as floats.
+    Where values are tested for being equal, 0.1 is a tenth, as in the file's text, but in probabilities (`sums`), which
+    sum to 1 as floats.
     """
     import mpmath
 
     probe = replace(graph, outputs=(("aux.claim", node),))
     with mpmath.workdps(DIGITS_OF_DECIMALS):
-        given = {n: exact(v, n not in sums) for n, v in leaves.items()}
+        tested = any(node.op in ("eq", "ne") for node in graph.nodes)  # a root keeps its digits where shifts are exact
+        given = {n: exact(v, tested and n not in sums) for n, v in leaves.items()}
     found = evaluate(probe, registry, given, ["aux.claim"], "mpmath", sizes)["aux.claim"]
     own = [a for a in graph.axes if a in graph.nodes[node].type.axes]
     shape = [sizes[a] if a in own else 1 for a in axes]
@@ -203,7 +205,8 @@ def tried(
         if time.process_time() > until:
             break
     until = time.process_time() + SECONDS
-    for sizes, leaves in () if larger else suspects(about, graph, sums):
+    anywhere = not larger and tuple(far) == FAR  # a limit isn't near yet far out
+    for sizes, leaves in suspects(about, graph, sums) if anywhere else ():
         leaves |= {name: value for name, value in fixed.items() if name in leaves}
         failed = failing(sizes, leaves)
         if failed:
