@@ -5,6 +5,7 @@ Part of the run time of generated modules: imports nothing of lossdsl.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import hashlib
 import os
@@ -14,9 +15,9 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from lossdsl_cpu.cache import folder, publish
+from lossdsl_cpu.cache import folder, instead, is_whole, publish
 
-ABI = 1  # of `run` and its packed arguments; part of every key
+ABI = 2  # of `run` and its packed arguments; part of every key
 # -fno-tree-pre: partial redundancies are removed by branches, and a loop that holds one isn't vectorised.
 OPTIMISE = ("-march=native", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fno-tree-pre")
 FLAGS = ("-std=gnu++17", *OPTIMISE, "-fopenmp", "-fPIC", "-shared", "-w")
@@ -37,6 +38,8 @@ def compiler() -> str:
         path = shutil.which(name)
         if path:
             return path
+    if asked and len(asked.split()) > 1:
+        raise CompilerError(f"CXX={asked} is no program: give the path of one, without options")
     looked = f"CXX={asked}" if asked else "g++, c++ and clang++"
     raise CompilerError(f"no C++ compiler was found (looked for {looked}); install g++, or set CXX to one")
 
@@ -49,7 +52,7 @@ def version(path: str) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CompilerError(f"{path} --version: {error}") from error
     if shown.returncode:
-        raise CompilerError(f"{path} --version: {shown.stderr.strip()}")
+        raise CompilerError(f"{path} --version ends with {shown.returncode}: {shown.stderr.strip() or 'no message'}")
     return shown.stdout.splitlines()[0] if shown.stdout else ""
 
 
@@ -86,10 +89,39 @@ def key(text: str, macros: Sequence[str]) -> str:
 def library(text: str, macros: Sequence[str], keep: Path | None = None) -> Path:
     """The shared library of this text, compiled now if it never was; CompilerError with the compiler's words if it
     can't be."""
-    target = (keep or folder()) / f"{key(text, macros)}.so"
-    if not target.exists():
-        publish(target, functools.partial(_compile, text, tuple(macros)))
-    return target
+    home, name = keep or folder(), f"{key(text, macros)}.so"
+    if not is_whole(home / name):
+        make = functools.partial(_compile, text, tuple(macros))
+        try:
+            publish(home / name, make)
+        except (PermissionError, FileExistsError, FileNotFoundError, NotADirectoryError) as error:
+            try:
+                home = instead(home)
+            except OSError as refused:
+                raise CompilerError(f"{refused} ({error.strerror})") from error
+            if not is_whole(home / name):
+                publish(home / name, make)
+    return home / name
+
+
+def load_library(text: str, macros: Sequence[str], keep: Path | None = None) -> ctypes.CDLL:
+    """The library of this text, loaded; one that can't be is compiled anew once. CompilerError if that is no better."""
+    try:
+        return _open_library(library(text, macros, keep))
+    except OSError:
+        library(text, macros, keep).unlink(missing_ok=True)
+    path = library(text, macros, keep)
+    try:
+        return _open_library(path)
+    except OSError as error:
+        raise CompilerError(
+            f"a kernel that was just compiled can't be loaded: {error}. If {path.parent} allows no programs (noexec), "
+            "set LOSSDSL_CPU_CACHE to a folder that does"
+        ) from error
+
+
+def _open_library(path: Path) -> ctypes.CDLL:
+    return ctypes.CDLL(str(path.absolute()))  # a name without a slash is looked for on the library path
 
 
 def _compile(text: str, macros: tuple[str, ...], output: Path) -> None:

@@ -15,7 +15,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from lossdsl_cpu.build import library
+from lossdsl_cpu.build import load_library
 from lossdsl_cpu.math_cpp import MATH
 from lossdsl_cpu.memory import HUGE, fresh
 from lossdsl_cpu.rare_cpp import rare
@@ -168,7 +168,7 @@ class Kernel:
         return step
 
     def _load(self, dtypes: tuple[torch.dtype, ...]) -> Variant:
-        function = ctypes.CDLL(str(library(prelude(self.text) + self.text, self.macros(dtypes)))).run
+        function = load_library(prelude(self.text) + self.text, self.macros(dtypes)).run
         function.restype = None
         function.argtypes = [ctypes.c_char_p]
         packed: dict[int, Callable[..., bytes]] = {}  # by how many numbers: packing them is quicker than an array

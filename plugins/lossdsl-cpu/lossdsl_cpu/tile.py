@@ -42,7 +42,8 @@ def scratch(tile: Tile) -> None:
     """Memory of a thread: for tiles that are copied, and for values that a later sweep takes over."""
     for name, axis in tile.views.items():
         plain = identifier(name)
-        tile.say(f"T_{plain} *const {plain}_copy = arena.raw<T_{plain}>(L * k.{extent(axis)});")
+        copied = f"lanes || k.{plain}_{identifier(axis)} != 1 ? height * k.{extent(axis)} : 0"  # else read in place
+        tile.say(f"T_{plain} *const {plain}_copy = arena.raw<T_{plain}>({copied});")
     for sweep in tile.rows.sweeps:
         size = f"height * {padded(sweep.axis)}"
         for name in sweep.kept:

@@ -8,11 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import pytest
 import torch
-from lossdsl_cpu import build
+from lossdsl_cpu import build, cache
 from lossdsl_cpu.emit import probe
 
 import lossdsl
@@ -144,3 +145,50 @@ def test_less_effort_gives_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> 
         value = lossdsl.loss(lossdsl.loads(f"# {level}\n{spec.checked.source.text}"), backend="cpu")(z)
         torch.testing.assert_close(value, expected, rtol=1e-13, atol=1e-15)
         torch.testing.assert_close(torch.autograd.grad(value, z)[0], slope, rtol=1e-12, atol=1e-15)
+
+
+def damaged(whole: bytes) -> list[bytes]:
+    return [b"", b"garbage", whole[:8000], whole[:-1], b"garbage" * 99 + cache.TRAILER]
+
+
+@pytest.mark.parametrize("how", range(5))
+def test_a_damaged_kernel_is_compiled_anew(how: int, tmp_path: Path) -> None:
+    """In a process of its own: what is cut short ends the process that loads it."""
+    text = 'extern "C" int number() { return 7; }'
+    path = build.library(text, [], tmp_path)
+    path.write_bytes(damaged(path.read_bytes())[how])
+    code = (
+        "import sys; from pathlib import Path; from lossdsl_cpu.build import load_library;"
+        f"print(load_library({text!r}, [], Path(sys.argv[1])).number())"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "7"), done.stderr
+
+
+def test_a_cache_in_the_folder_where_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert build.load_library('extern "C" int number() { return 3; }', [], Path()).number() == 3
+
+
+def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setenv("LOSSDSL_CPU_CACHE", str(file / "below"))
+    with pytest.raises(build.CompilerError, match="LOSSDSL_CPU_CACHE=.*can't be written"):
+        build.load_library('extern "C" int number() { return 4; }', [])
+    monkeypatch.delenv("LOSSDSL_CPU_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(file))
+    for _ in range(2):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            assert build.load_library('extern "C" int number() { return 5; }', []).number() == 5
+        assert [str(w.message) for w in told if "can't be written" not in str(w.message)] == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"), [("ccache g++", "without options"), ("/bin/false", "ends with 1: no message")]
+)
+def test_what_is_no_compiler(asked: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", asked)
+    with pytest.raises(build.CompilerError, match=said):
+        build.version(build.compiler())
