@@ -282,7 +282,7 @@ _memory: dict[str, Artifact] = {}  # by key: what this process has compiled or r
 def _compiled(
     source: Source, backend: str, device: str, standalone: bool, modes: Mapping[str, str], precise: bool = False
 ) -> Artifact:
-    name = _key(source, backend, device, standalone, modes, precise)
+    name = _key(source, _asked(backend, device), device, standalone, modes, precise)
     found = _memory.get(name) or disk.read(name)
     if found is None:
         from lossdsl.pipeline import build
@@ -296,6 +296,16 @@ def _compiled(
         found = disk.keep(name, Artifact(built.artifact.text, manifest))
     _memory[name] = found
     return found
+
+
+def _asked(backend: str, device: str) -> str:
+    """The backend as a part of the key: what "auto" comes to may be another where no compiler or device is."""
+    if backend != "auto":
+        return backend
+    from lossdsl.backends.manager import choose
+
+    known = registry()
+    return f"auto {choose(known.backends, backend, device, known.failures).spec.name}"
 
 
 def _key(

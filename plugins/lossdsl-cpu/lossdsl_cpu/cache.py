@@ -58,7 +58,8 @@ def is_whole(path: Path) -> bool:
 def publish(target: Path, make: Callable[[Path], None]) -> None:
     """Let `make` write a file, then give it its name in one step: whoever sees the name sees a whole file.
 
-    It ends in TRAILER then, which loaders of libraries don't read. Two that make the same both succeed, the last one stays; one that is killed leaves at most a temporary file.
+    It ends in TRAILER then, which loaders of libraries don't read. Two that make the same both succeed, the last one
+    stays; one that is killed leaves at most a temporary file.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{target.stem}-", suffix=target.suffix, dir=target.parent)

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lossdsl.backends.api import (
-    Availability,
     Buffer,
     Emitted,
     KernelProgram,
@@ -19,7 +18,6 @@ from lossdsl.backends.api import (
     size_argument,
 )
 from lossdsl.registry import Registry
-from lossdsl_cpu.build import CompilerError, compiler, version
 from lossdsl_cpu.cxx import identifier
 from lossdsl_cpu.ranges import narrowed
 from lossdsl_cpu.rare_cpp import rare
@@ -29,15 +27,6 @@ WIDTH = 88
 LARGEST = 220_000  # characters of a program that is still optimised (`build.EFFORTS`), less what stands before it
 TAKEN = ("torch", "kernel", "real", "into", "result", "on_cpu")  # names that functions use themselves
 RUNTIME = ("math_cpp", "special_cpp", "rare_cpp", "support_cpp", "cache", "build", "memory", "load")
-
-
-def probe() -> Availability:
-    """Whether there is a C++ compiler, and which."""
-    try:
-        path = compiler()
-        return Availability(True, device=f"{version(path)} ({path})")
-    except CompilerError as error:
-        return Availability(False, str(error))
 
 
 def emit(plan: Plan, registry: Registry | None = None) -> Emitted:

@@ -14,7 +14,7 @@ def lossdsl_backends() -> list[BackendSpec]:
             name="cpu",
             api=API,
             emit="lossdsl_cpu.emit:emit",
-            probe="lossdsl_cpu.emit:probe",
+            probe="lossdsl_cpu.available:probe",
             devices=("cpu",),
             priority=20,
             one_visit=True,

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 from lossdsl_cpu import build, cache
-from lossdsl_cpu.emit import probe
+from lossdsl_cpu.available import probe
 
 import lossdsl
 from lossdsl.backends.manager import BackendError
@@ -120,6 +120,18 @@ def test_a_machine_without_a_compiler(tmp_path: Path, asked: str | None) -> None
     assert reason in said("-c", "from lossdsl.cli import main; main()", "doctor")
 
 
+def test_a_compiler_that_has_gone(tmp_path: Path) -> None:
+    """What was chosen where there was one isn't taken from the cache where there is none, nor the other way round."""
+    code = "import lossdsl; print(lossdsl.loss('cross_entropy').compiled.signature.backend)"
+    chosen = []
+    for more in ({}, {"CXX": "no-compiler"}, {}):
+        env = {k: v for k, v in os.environ.items() if k not in ("CXX", "LOSSDSL_DISABLE")}
+        env |= {"LOSSDSL_CACHE_DIR": str(tmp_path), **more}
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True)
+        chosen.append(done.stdout.strip())
+    assert chosen == ["cpu", "torch", "cpu"]
+
+
 def sum_of_softmaxes(terms: int) -> str:
     parts = [f"sum[C](softmax(z * {1 + k / 7:.3f}) * log_softmax(z * {2 + k / 9:.3f}))" for k in range(terms)]
     return f"loss several\ninput z[N, C]\nreturn {' + '.join(parts)}\n"
@@ -174,7 +186,7 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
     file = tmp_path / "file"
     file.touch()
     monkeypatch.setenv("LOSSDSL_CPU_CACHE", str(file / "below"))
-    with pytest.raises(build.CompilerError, match="LOSSDSL_CPU_CACHE=.*can't be written"):
+    with pytest.raises(build.CompilerError, match=r"LOSSDSL_CPU_CACHE=.*can't be written"):
         build.load_library('extern "C" int number() { return 4; }', [])
     monkeypatch.delenv("LOSSDSL_CPU_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(file))
