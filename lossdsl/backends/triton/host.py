@@ -86,7 +86,7 @@ def _body(
 ) -> list[str]:
     """The lines that make the results, launch the stages and return."""
     lines: list[str] = []
-    made = {b.name for b in program.buffers}
+    made = {b.name for b in program.buffers if b.role != "scratch"}
     for i, b in enumerate(outs):
         if b.name in over:
             lines.append(f"    {identifier(b.name)} = into[{i}] if into else None")

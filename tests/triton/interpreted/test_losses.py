@@ -21,7 +21,8 @@ SHAPES: dict[str, dict[str, Any]] = {
     "loop": {"kind": "blocks", "rows": 1, "block": 64, "splits": 1, "warps": 4},
     "split": {"kind": "blocks", "rows": 1, "block": 64, "splits": 2, "warps": 4},
 }
-ALWAYS = ("std/focal", "std/logit_adjusted_ce")  # params with gradients, a scatter over classes
+# Params with gradients, a scatter over classes, an array that the plan keeps between loops.
+ALWAYS = ("std/focal", "std/logit_adjusted_ce", "std/correctness_aware")
 SAMPLE = 2
 
 
