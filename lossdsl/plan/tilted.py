@@ -11,7 +11,7 @@ e^-d (Σ e·g - d·Σ e), again two terms of one sign.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ from lossdsl.primitives.interval import Interval
 if TYPE_CHECKING:
     from lossdsl.plan.expand import Table
 
+VISITS = 512  # of nodes in one sum: what is shared in the graph is looked at once for each use
 # What is the same along the row: a node, or an operation of such; None for 0. Nodes are made only once all of a sum is
 # known to have this form.
 Factor = int | tuple[str, "Factor", "Factor"] | None
@@ -49,7 +50,7 @@ class _Line:
 def tilted(t: Table, args: Sequence[int], axes: tuple[str, ...]) -> int | None:
     """Σ over axes of args[0] by Σ e·g, if it is weighted by a softmax over them and linear in its logits."""
     row = _row(t, args[0], axes) if len(args) == 1 and not t.precise else None
-    line = None if row is None else _line(t, row, args[0])
+    line = None if row is None else _line(t, row, args[0], iter(range(VISITS)))
     if row is None or line is None or not line.weight or line.slope is None:
         return None
     gap = t.raw("sub", row.z, row.m)
@@ -94,8 +95,10 @@ def _total(t: Table, row: _Row) -> int:
     return t.raw("add", t.const(1), t.raw("maximum", row.rest, t.const(0)))
 
 
-def _line(t: Table, row: _Row, n: int) -> _Line | None:
-    """A node as a line in g, or None where it has another form."""
+def _line(t: Table, row: _Row, n: int, visits: Iterator[int]) -> _Line | None:
+    """A node as a line in g, or None where it has another form, or `visits` run out."""
+    if next(visits, None) is None:
+        return None
     node = t.builder.nodes[n]
     if not set(row.axes) & node.type.axes:
         return _Line("", n, None)
@@ -105,11 +108,11 @@ def _line(t: Table, row: _Row, n: int) -> _Line | None:
         return _Line("", None, t.const(1))
     factors = _factors(t, node)
     if factors is not None:
-        a, b = (_line(t, row, x) for x in factors)
+        a, b = (_line(t, row, x, visits) for x in factors)
         return None if a is None or b is None else _product(t, a, b)
     if node.op not in ("neg", "add", "sub", "div"):
         return None
-    lines = [_line(t, row, x) for x in node.args]
+    lines = [_line(t, row, x, visits) for x in node.args]
     if node.op == "neg":
         return lines[0] and _product(t, _Line("", t.const(-1), None), lines[0])
     a, b = lines

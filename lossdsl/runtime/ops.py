@@ -54,7 +54,9 @@ class Program:
             for out, _, _ in spec.outs
         )
         # "both" and "weight" serve plain calls alone
-        self.name = f"{signature.name}_{name}_{identity}"
+        # operators of torch have names in ASCII, losses in letters of any script
+        plainly = "".join(c if c.isascii() else f"u{ord(c):x}" for c in signature.name)
+        self.name = f"{plainly}_{name}_{identity}"
         plain = name == "weight" or name.startswith("both")
         self.fresh = not plain and not hasattr(torch.ops.lossdsl, self.name)
         self.op: Any = None if plain else self._define()

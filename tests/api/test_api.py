@@ -174,6 +174,16 @@ def test_names_that_python_has_words_for():
     assert loss.training is True
 
 
+def test_a_loss_named_in_another_script(batch):
+    """Operators of torch have names in ASCII."""
+    z, y = batch
+    text = "loss γβ\ninput ζ[N, Ω]\ninput τ[N]: index Ω\nparam λ = 2\nreturn λ * (logsumexp(ζ) - ζ[τ])\n"
+    loss, other = (lossdsl.loss(lossdsl.loads(t)) for t in (text, text.replace("γβ", "γα")))
+    exact = 2 * F.cross_entropy(z[:4], y[:4])
+    torch.testing.assert_close(torch.func.grad(loss)(z[:4], y[:4]), torch.func.grad(other)(z[:4], y[:4]))
+    torch.testing.assert_close(torch.compile(loss, backend="aot_eager", fullgraph=True)(z[:4], y[:4]), exact)
+
+
 def test_gradients_reach_params_and_class_vectors(batch):
     z, y = batch
     text = MINE.replace("param shape = tanh in {sigmoid, tanh}\n", "").replace(" + shape(tau)", "")

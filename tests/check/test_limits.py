@@ -38,6 +38,7 @@ def wide(n: int, term: str, head: str = HEAD) -> str:
 
 
 FILES = {
+    "gates within a log-sum-exp": chain(40, "A * sigmoid(A) + I.5", "x").replace("return a40", "return logsumexp(a40)"),
     "a chain": chain(300, "sin(A) + A"),
     "a long chain": chain(1500, "sin(A) + A"),
     "exponentials in a chain": chain(300, "exp(A) * A + 1"),

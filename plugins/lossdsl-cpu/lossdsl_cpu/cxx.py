@@ -34,14 +34,16 @@ TYPES = {"real": "R", "int": "long", "bool": "bool"}
 CELLS = {**TYPES, "bool": "unsigned char"}
 ARRAYS = {**TYPES, "bool": "int"}
 
-_KEYWORDS = {
-    *("alignas", "alignof", "and", "asm", "auto", "bool", "break", "case", "catch", "char", "class", "const"),
-    *("constexpr", "continue", "decltype", "default", "delete", "do", "double", "else", "enum", "explicit", "export"),
-    *("extern", "false", "float", "for", "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace"),
-    *("new", "not", "operator", "or", "private", "protected", "public", "register", "return", "short", "signed"),
-    *("sizeof", "static", "struct", "switch", "template", "this", "throw", "true", "try", "typedef", "typeid"),
-    *("typename", "union", "unsigned", "using", "virtual", "void", "volatile", "while", "xor"),
-}
+_WORDS = (  # of C++20, and typeof
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t "
+    "char8_t class compl concept const const_cast consteval constexpr constinit continue co_await "
+    "co_return co_yield decltype default delete do double dynamic_cast else enum explicit export extern "
+    "false float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr "
+    "operator or or_eq private protected public register reinterpret_cast requires return short signed "
+    "sizeof static static_assert static_cast struct switch template this thread_local throw true try "
+    "typedef typeid typename typeof union unsigned using virtual void volatile wchar_t while xor xor_eq "
+)
+_KEYWORDS = set(_WORDS.split())
 # what the printers, and the functions of the prelude, call their own
 _KEYWORDS |= {"b0", "b1", "fetch"}
 _KEYWORDS |= {*"abcdhjklnpqtvxyzLR", "arena", "bits", "block", "blocks", "c0", "c1", "height", "lane", "lanes", "own"}

@@ -195,3 +195,11 @@ def test_precise_is_float64_rounded_once(z: Tensor, y: Tensor, dtype: torch.dtyp
         torch.testing.assert_close(grad, wanted, rtol=2.0**-23, atol=0)
     with pytest.raises(ValueError, match="made in float64"):
         lossdsl.loss("focal", backend="cpu", precise=True, inplace=True)
+
+
+@pytest.mark.parametrize("name", ["unix", "linux", "nullptr", "and_eq", "typeof", "co_await"])
+def test_names_that_cxx_has_words_for(name: str, z: Tensor, y: Tensor) -> None:
+    """Macros of a compiler's own dialect, operators as words, keywords."""
+    text = f"loss a\ninput x[N, C]\ninput {name}[N]: index C\nparam wchar_t = 1\n"
+    loss = lossdsl.loss(lossdsl.loads(f"{text}return wchar_t * (logsumexp(x) - x[{name}])\n"), backend="cpu")
+    torch.testing.assert_close(loss(z, y), F.cross_entropy(z, y))
