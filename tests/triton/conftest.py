@@ -5,4 +5,4 @@ from __future__ import annotations
 import os
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-collect_ignore = ["test_hosts.py", "test_offline.py", "test_suite.py"] if INTERPRETED else ["interpreted"]
+collect_ignore = ["test_as_launched.py", "test_hosts.py", "test_offline.py", "test_suite.py"] if INTERPRETED else ["interpreted"]
