@@ -22,6 +22,7 @@ from lossdsl.runtime.values import (
     inside,
     interval_text,
     kept_rows,
+    labels_are_rows,
     neutral_rows,
     poison,
 )
@@ -182,9 +183,9 @@ def _call(
             bad = poison(signature, bound, skip, compute_dtype(tensors))
         else:
             check_indices(signature, bound, None if skip is None else int(skip))
-    if bound.labels and blind:
+    if bound.labels and blind and labels_are_rows(signature, bound):
         tensors, there = neutral_rows(signature, bound, -100 if skip is None else skip)
-    elif bound.labels:
+    elif bound.labels and not traced():  # a batch loss can't do without looking
         keep = kept_rows(signature, bound, -100 if skip is None else int(skip))
     if keep is not None:  # as if the rows had been left out of the call
         tensors = [

@@ -65,6 +65,13 @@ def kept_rows(signature: Signature, bound: Bound, ignore: int) -> Tensor | None:
     return keep
 
 
+def labels_are_rows(signature: Signature, bound: Bound) -> bool:
+    """Whether each label is a row's, which then may be left out of the sum."""
+    own = {a for i in bound.labels for a in signature.inputs[i].axes}
+    targets = {signature.inputs[i].target for i in bound.labels}
+    return own - targets <= set(signature.batch)
+
+
 def neutral_rows(
     signature: Signature, bound: Bound, ignore: int | Tensor
 ) -> tuple[list[Tensor], Tensor]:

@@ -252,6 +252,16 @@ def test_ignored_labels_of_probabilities_where_nothing_is_looked_at(batch, reduc
     torch.testing.assert_close(mapped, torch.stack([value, value]))
 
 
+def test_labels_of_a_batch_loss_where_nothing_is_looked_at(batch):
+    z, y = batch
+    text = "loss overlap\ninput z[N, C]\ninput q[N, C]: prob C\nreturn 1 - mean[C](sum[N](q * softmax[C](z)))\n"
+    loss = lossdsl.loss(lossdsl.loads(text))
+    z, y = z[:4], y[:4]
+    traced = torch.compile(loss, backend="aot_eager", fullgraph=True)(z, y)
+    torch.testing.assert_close(traced, loss(z, F.one_hot(y, 5).to(z.dtype)))
+    torch.testing.assert_close(traced, loss(z, y))
+
+
 def test_a_backend_for_one_kind_of_device(batch, monkeypatch):
     """A loss whose backend was chosen is built again for another device; one asked for by name says what to do."""
     registry = api.registry()
