@@ -11,6 +11,8 @@ from lossdsl.backends.triton.shapes import ON_CHIP, SORTED
 from lossdsl.backends.triton.sharing import shared, tiles
 from lossdsl.backends.triton.stages import Between, Stage
 
+SCANNED = 2  # more values of an entry that are alive while sums so far are made: 6 alone spilled at 8192
+
 
 def stages_of(program: KernelProgram) -> tuple[Stage, ...]:
     """The launches of a program, in order; NotSupportedError for what no row of a tensor can hold."""
@@ -35,5 +37,6 @@ def room(stages: Sequence[Stage]) -> tuple[int, int]:
     """What says which rows fit, of launches that need them as a whole: a length, and values of an entry that are alive
     at once."""
     whole = [stage for stage in stages if stage.whole]
-    sorts = any(isinstance(s, Island) and s.op == "order" for stage in whole for s in stage.statements)
-    return SORTED if sorts else ON_CHIP, max(tiles(shared(stage, on_chip=True)) for stage in whole)
+    ops = {s.op for stage in whole for s in stage.statements if isinstance(s, Island)}
+    alive = max(tiles(shared(stage, on_chip=True)) for stage in whole) + (SCANNED if "cumsum" in ops else 0)
+    return SORTED if "order" in ops else ON_CHIP, alive

@@ -203,7 +203,8 @@ def _best(case: Case, n: int, sign: int) -> float:
             return np.where(thin, sign * (low + high) / 2, -np.inf)
 
     u = rng.random((len(names), TRIED))
-    u = np.where(rng.random(u.shape) < 0.2, rng.integers(0, 3, u.shape) / 2, u)
+    # on a face a value may be a limit, which no box is thin at: points just within it are tried, too
+    u = np.where(rng.random(u.shape) < 0.2, rng.choice([0.0, 1e-300, 0.5, 1 - 2.0**-53, 1.0], u.shape), u)
     found = values(u)
     top = np.argsort(found)[-8:]
     at, best = u[:, top], found[top]
