@@ -179,6 +179,11 @@ FORMS: dict[str, tuple[Form, str, str]] = {
     ),
     "the logarithm of a bit's probability": (lambda s: s("log", s.bit()), "softplus", "sigmoid"),
     "what a bit's probability is from 1": (lambda s: s("sub", s.const(1), s.bit()), "sigmoid", "sub"),
+    "an exponential of a logarithm that has one": (
+        lambda s: s("exp", s("log1p", s.leaf["s"])),
+        "add",
+        "log1p",
+    ),
     "the angle of a probability": (
         lambda s: s("acos", s("exp", s.b.pick(s.logp("x"), {"C": s.leaf["y"]}))),
         "asin",
@@ -192,6 +197,12 @@ FORMS: dict[str, tuple[Form, str, str]] = {
 }
 # What looks alike, and is left as it is: the operation is still there.
 LEFT: dict[str, tuple[Form, str]] = {
+    "an exponential of a logarithm that may have no value": (
+        lambda s: s("exp", s("log1p", s.leaf["x"])),
+        "log1p",
+    ),
+    "the same less 1": (lambda s: s("expm1", s("log1p", s.leaf["x"])), "log1p"),
+    "the same of a complement": (lambda s: s("exp", s("log1mexp", s.leaf["x"])), "log1mexp"),
     "a divergence from what does not sum to 1": (lambda s: s.kl(s.logp("x"), s.leaf["z"]), "mul"),
     "a mixture whose weights do not sum to 1": (
         lambda s: s.kl(

@@ -126,9 +126,9 @@ def _exp(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | No
     match node.op:
         case "log" if nonnegative(b, node.args[0]):
             return node.args[0]
-        case "log1p":
+        case "log1p" if b.type(node.args[0]).interval.low >= -1:
             return b.node("add", [b.const(1), node.args[0]])
-        case "log1mexp":
+        case "log1mexp" if b.type(node.args[0]).interval.high <= 0:
             return b.node("neg", [b.node("expm1", node.args)])
         case "neg":
             x = inside(b, node.args[0], "softplus")
@@ -146,7 +146,7 @@ def _expm1(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | 
     if x is not None:
         return b.node("neg", [b.node("sigmoid", [x])])
     plus = inside(b, u, "log1p")
-    return plus
+    return plus if plus is not None and b.type(plus).interval.low >= -1 else None  # else it may have no logarithm
 
 
 def _log1p(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:

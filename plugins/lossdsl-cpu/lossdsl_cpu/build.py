@@ -94,7 +94,7 @@ def library(text: str, macros: Sequence[str], keep: Path | None = None) -> Path:
         make = functools.partial(_compile, text, tuple(macros))
         try:
             publish(home / name, make)
-        except (PermissionError, FileExistsError, FileNotFoundError, NotADirectoryError) as error:
+        except OSError as error:  # no rights, a file where a folder should be, a file system that is read only
             try:
                 home = instead(home)
             except OSError as refused:

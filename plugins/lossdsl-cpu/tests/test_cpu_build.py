@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import signal
 import subprocess
 import sys
 import time
-import warnings
 from pathlib import Path
 
 import pytest
@@ -190,11 +190,20 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
         build.load_library('extern "C" int number() { return 4; }', [])
     monkeypatch.delenv("LOSSDSL_CPU_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(file))
-    for _ in range(2):
-        with warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always")
-            assert build.load_library('extern "C" int number() { return 5; }', []).number() == 5
-        assert [str(w.message) for w in told if "can't be written" not in str(w.message)] == []
+    with pytest.warns(UserWarning, match="can't be written: kernels are kept for this process alone") as told:
+        kernels = [build.load_library(f'extern "C" int number() {{ return {i}; }}', []) for i in (5, 6)]
+    assert [kernel.number() for kernel in kernels] == [5, 6]
+    assert len(told) == 1  # of the folder, not of each kernel
+
+
+def test_a_cache_that_is_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(target: Path, make: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setenv("LOSSDSL_CPU_CACHE", str(tmp_path))
+    monkeypatch.setattr(build, "publish", refused)
+    with pytest.raises(build.CompilerError, match=r"LOSSDSL_CPU_CACHE.*Read-only file system"):
+        build.library('extern "C" int number() { return 6; }', [])
 
 
 @pytest.mark.parametrize(
