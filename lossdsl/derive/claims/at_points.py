@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -192,29 +193,33 @@ def tried(
         defined = [i for i in np.ndindex(found.shape) if found[i] == found[i]]
         return any(fails(found[i], abs(large[i])) for i in defined) if defined else None
 
-    until, count = time.process_time() + SECONDS, 0
     fixed = {p.name: np.asarray(p.default) for p in about.checked.params if p.integer and p.name in sizing(about)}
+
+    def among(points: Iterable[tuple[Mapping[str, int], Leaves]]) -> tuple[Found | None, int]:
+        """A counterexample among the points, and at how many of them there was a value; as long as there is time."""
+        until, count = time.process_time() + SECONDS, 0
+        for sizes, leaves in points:
+            leaves |= {name: value for name, value in fixed.items() if name in leaves}
+            failed = failing(sizes, leaves)
+            if failed:
+                small = shrunk(graph, sums, sizes, leaves, failing)
+                return Found("refuted", shown(small, [leaf.name for leaf in graph.leaves])), count + 1
+            count += failed is not None
+            if time.process_time() > until:
+                break
+        return None, count
+
     drawn = draws(graph, sums, classes, far=far, sized=partial(file_sizes, about), larger=larger)
-    for sizes, leaves in (*((s, {**_rest(graph, s), **x}) for s, x in first), *drawn):
-        leaves |= {name: value for name, value in fixed.items() if name in leaves}
-        failed = failing(sizes, leaves)
-        if failed:
-            small = shrunk(graph, sums, sizes, leaves, failing)
-            return Found("refuted", shown(small, [leaf.name for leaf in graph.leaves]), count + 1)
-        count += failed is not None
-        if time.process_time() > until:
-            break
-    until = time.process_time() + SECONDS
     anywhere = not larger and tuple(far) == FAR  # a limit isn't near yet far out
-    for sizes, leaves in suspects(about, graph, sums) if anywhere else ():
-        leaves |= {name: value for name, value in fixed.items() if name in leaves}
-        failed = failing(sizes, leaves)
-        if failed:
-            small = shrunk(graph, sums, sizes, leaves, failing)
-            return Found("refuted", shown(small, [leaf.name for leaf in graph.leaves]), count + 1)
-        count += failed is not None
-        if time.process_time() > until:
-            break
+    count = 0
+    for points in (
+        itertools.chain(((s, {**_rest(graph, s), **x}) for s, x in first), drawn),
+        suspects(about, graph, sums) if anywhere else (),
+    ):
+        refuted, more = among(points)
+        count += more
+        if refuted is not None:
+            return replace(refuted, points=count)
     if not count:
         return Found("undecided", "it is defined at none of the points tried")
     return Found("held", points=count, again=partial(beyond, about, b, node, fails, scale))

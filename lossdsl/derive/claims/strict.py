@@ -19,24 +19,9 @@ if TYPE_CHECKING:
 Sign = Literal["+", "-", ""]
 _DEPTH = 40
 _FINITE = frozenset(
-    {
-        "add",
-        "sub",
-        "neg",
-        "mul",
-        "mulz",
-        "exp",
-        "expm1",
-        "sqrt",
-        "abs",
-        "relu",
-        "sigmoid",
-        "softplus",
-        "tanh",
-        "atan",
-        "phi",
-    }
-    | {"maximum", "minimum", "clip", "select", "lse", "logp", "xlogx", "sign", "lt", "le", "gt", "ge", "eq", "ne"}
+    {"add", "sub", "neg", "mul", "mulz", "exp", "expm1", "sqrt", "abs", "relu", "sigmoid", "softplus", "tanh", "atan"}
+    | {"phi", "maximum", "minimum", "clip", "select", "lse", "logp", "xlogx", "sign"}
+    | {"lt", "le", "gt", "ge", "eq", "ne"}
 )
 _FLIP: dict[Sign, Sign] = {"+": "-", "-": "+", "": ""}
 
