@@ -34,10 +34,23 @@ class Rule:
 @cache
 def rules() -> dict[str, tuple[Rule, ...]]:
     """The rules by operation, in the order in which they are tried."""
-    from lossdsl.ir.rules import algebra, apart, logexp, logistic, masks, onehot, opposites, softmax, sums
+    from lossdsl.ir.rules import (
+        algebra,
+        apart,
+        differences,
+        exponentials,
+        logarithms,
+        logistic,
+        masks,
+        onehot,
+        opposites,
+        softmax,
+        sums,
+    )
 
     table: dict[str, list[Rule]] = {}
-    for module in (masks, algebra, onehot, softmax, apart, logistic, logexp, opposites, sums):
+    order = (masks, algebra, onehot, softmax, apart, logistic, logarithms, exponentials, differences, opposites, sums)
+    for module in order:
         for rule in module.RULES:
             for op in rule.ops:
                 table.setdefault(op, []).append(rule)

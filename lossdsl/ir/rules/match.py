@@ -30,6 +30,11 @@ def rational(b: Builder, n: int) -> Fraction | None:
     return found if isinstance(found, Fraction) and found != PI else None
 
 
+def is_whole(b: Builder, n: int) -> bool:
+    value = rational(b, n)
+    return value is not None and value.denominator == 1
+
+
 def is_place(b: Builder, y: int, axis: str) -> bool:
     """Whether y surely is the place of an entry of the axis: an index of it, or 0. Another number may lie outside."""
     return b.type(y).kind == index_kind(axis) or is_const(b, y, 0)
@@ -58,6 +63,23 @@ def factors(b: Builder, n: int) -> list[int]:
         else:
             i += 1
     return found
+
+
+def with_rest(b: Builder, e: int, *sides: tuple[list[int], list[int]]) -> int | None:
+    """c·e, if c is what is left of every side (its factors, those that e stands for); None if they differ."""
+    left = []
+    for found, gone in sides:
+        rest = list(found)
+        for factor in gone:
+            if factor not in rest:
+                return None
+            rest.remove(factor)
+        left.append(sorted(rest))
+    if any(rest != left[0] for rest in left):
+        return None
+    for factor in left[0]:
+        e = b.node("mul", [factor, e])
+    return e
 
 
 def as_log(b: Builder, n: int) -> int | None:

@@ -1,0 +1,98 @@
+"""Exponentials of logarithms, and powers, roots, ratios and angles of exponentials, by way of what stands in these."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+from lossdsl.ir.graph import Attr
+from lossdsl.ir.rewrite import Rule
+from lossdsl.ir.rules.match import as_log, inside, is_const, is_whole, nonnegative
+from lossdsl.ir.rules.others import of_the_others, over_length
+
+if TYPE_CHECKING:
+    from lossdsl.ir.builder import Builder
+
+
+def _exp(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    (u,) = args
+    node = b[u]
+    if is_const(b, u, 0):
+        return b.const(1)
+    if b.value(u) == -inf:
+        return b.const(0)
+    match node.op:
+        case "log" if nonnegative(b, node.args[0]):
+            return node.args[0]
+        case "log1p" if b.type(node.args[0]).interval.low >= -1:
+            return b.node("add", [b.const(1), node.args[0]])
+        case "log1mexp" if b.type(node.args[0]).interval.high <= 0:
+            return b.node("neg", [b.node("expm1", node.args)])
+        case "neg":
+            x = inside(b, node.args[0], "softplus")
+            if x is not None:
+                return b.node("sigmoid", [b.node("neg", [x])])
+    return None
+
+
+def _expm1(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    (u,) = args
+    if is_const(b, u, 0):
+        return b.const(0)
+    negated = inside(b, u, "neg")
+    x = None if negated is None else inside(b, negated, "softplus")
+    if x is not None:
+        return b.node("neg", [b.node("sigmoid", [x])])
+    plus = inside(b, u, "log1p")
+    return plus if plus is not None and b.type(plus).interval.low >= -1 else None  # else it may have no logarithm
+
+
+def _power(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    x, a = args
+    if is_whole(b, a):
+        return None  # p * p of a p that is there anyway beats another exponential
+    log = as_log(b, x)
+    if log is None and b[x].op == "sigmoid":
+        log = b.node("log", [x])
+    return None if log is None else b.node("exp", [b.node("mul", [a, log])])
+
+
+def _divide(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    p, q = inside(b, args[0], "exp"), inside(b, args[1], "exp")
+    if p is not None and q is not None:
+        return b.node("exp", [b.node("sub", [p, q])])
+    length = over_length(b, *args)
+    return of_the_others(b, *args) if length is None else length
+
+
+def _sqrt(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    log = as_log(b, args[0])
+    return None if log is None else b.node("exp", [b.node("div", [log, b.const(2)])])
+
+
+def _acos(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    u = inside(b, args[0], "exp")
+    if u is None:
+        return None
+    half = b.node("div", [b.node("neg", [b.node("expm1", [u])]), b.const(2)])
+    return b.node("mul", [b.const(2), b.node("asin", [b.node("sqrt", [half])])])
+
+
+RULES = (
+    Rule("exp", ("exp",), "exp of a logarithm is its argument", _exp),
+    Rule("expm1", ("expm1",), "expm1(-softplus(x)) = -sigmoid(x)", _expm1),
+    Rule("power of exp", ("pow",), "(e^u)^a = e^(a·u): no underflow before the power", _power),
+    Rule(
+        "ratio of exp",
+        ("div",),
+        "e^a / e^b = e^(a - b); p / (1 - p_y) is the softmax of the others; p / |p| is one of 2 z",
+        _divide,
+    ),
+    Rule(
+        "angle of exp",
+        ("acos",),
+        "acos(e^u) = 2 asin(sqrt((1 - e^u) / 2)): an angle is the root of what p is from 1",
+        _acos,
+    ),
+    Rule("root of exp", ("sqrt",), "sqrt(e^u) = e^(u/2)", _sqrt),
+)
