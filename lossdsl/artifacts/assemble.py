@@ -5,9 +5,10 @@ The text depends on nothing but its inputs: no time, no path, no order of a set.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from lossdsl.artifacts.artifact import Artifact
@@ -15,7 +16,8 @@ from lossdsl.artifacts.describe import Kernel, Table, describe, tabulate
 from lossdsl.artifacts.identifiers import MODULE, class_name, identifier
 from lossdsl.artifacts.literals import Apply, Dict, Name, docstring_text, literal, long_text
 from lossdsl.artifacts.members import class_text, function_text, options
-from lossdsl.artifacts.standalone import RUNTIME, Embedded, embed, merge_imports, rule, without
+from lossdsl.artifacts.reached import defined, in_two, uses
+from lossdsl.artifacts.standalone import RUNTIME, Embedded, Runtime, merge_imports, packages, rule, without
 from lossdsl.artifacts.tiles import RUNTIME as TILES_RUNTIME
 from lossdsl.artifacts.tiles import SPECS, Tiles, describe_tiles, functions
 from lossdsl.backends.api import Emitted
@@ -23,12 +25,15 @@ from lossdsl.check.typed import CheckedLoss
 from lossdsl.ir.graph import Graph
 from lossdsl.plan.overwrite import overwritable
 from lossdsl.registry import BackendSpec
+from lossdsl.source.diagnostic import InternalError
 
 RUNTIME_IMPORTS = (
     "from lossdsl.runtime.calling import functional",
     "from lossdsl.runtime.kernels import Compiled",
     "from lossdsl.runtime.module import Loss",
 )
+
+PARTS = (("inplace", "overwrite"), ("precise", "in_double"), ("ready", "Ready"))  # which not every loss has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,44 +68,77 @@ def assemble(
     signature = describe(checked, table, graph, kernels, origin.backend, missing, origin.precise)
     ways = [describe_tiles(way, table.names) for way in tiles]
     own = (*RUNTIME, *TILES_RUNTIME) if tiles else RUNTIME
-    runtime = embed((*own, *emitted.runtime), len(own)) if standalone else None
-    taken = {*MODULE, *(runtime.names if runtime else ()), *_defined(emitted.functions)}
+    runtime = Runtime((*own, *emitted.runtime), len(own)) if standalone else None
+    taken = {*MODULE, *(runtime.names() if runtime else ()), *_defined(emitted.functions)}
+    if runtime and (twice := runtime.names() & set(_defined(emitted.functions))):
+        raise InternalError(
+            f"the backend {origin.backend.name} prints {', '.join(sorted(twice))}, names of its runtime"
+        )
     function = identifier(checked.name, taken)
     kind = class_name(checked.name, taken | {function})
-    body = _kernel_text(emitted.functions)
+    body = emitted.functions.strip("\n") + "\n"
+    fixed = why_not_inplace(kernels, origin.backend, bool(tiles), origin.precise)
+    settings = options(checked, bool(tiles), origin.headed, not fixed)
     identity = _digest(body, literal(signature), origin.equation, *(f"{n} {v}" for n, v in origin.versions))
     for way in ways:
         identity = _digest(identity, literal(way))
-    identity = _digest(identity, runtime.text)[:12] if runtime else identity[:12]
-    imports = _imports(checked, table, emitted, runtime, bool(tiles))
+    compiled = _compiled(kernels, [*zip(ways, tiles, strict=True)], origin, not fixed)
+    tables = {"EQUATION": long_text(origin.equation, 11), "SIGNATURE": literal(signature, 0, 12)}
+    for name, way in reversed([*zip(("TILING", "ACROSS"), ways, strict=False)]):
+        tables[name] = literal(way, 0, len(name) + 3)
+    said = "".join(f"{name} = {text}\n" for name, text in tables.items())
+    members = class_text(checked, table, kind, settings)
+    members += f"\n\n{function_text(checked, table, function, kind, settings)}"
+    embedded = None
+    if runtime:
+        embedded = runtime.embed(uses("\n".join([body, said, literal(compiled), members])))
+        identity = _digest(identity, embedded.text)
+    compiled = replace(compiled, args=(*compiled.args, identity[:12]))
+    said += f"COMPILED = {literal(compiled, 0, 11)}\n"
+    imports = _imports(checked, table, emitted, embedded, compiled, bool(tiles))
+    first, then = in_two(body, runtime.names()) if runtime else ("", body)
+    order = (_order(packages(imports), bool(first)),) if embedded else ()
     parts = [
-        f"{_header(checked, origin, standalone)}\n{_docstring(checked, table, origin)}\n",
+        f"{_header(checked, origin, order)}\n{_docstring(checked, table, origin)}\n",
         f"from __future__ import annotations\n\n{merge_imports(imports)}\n",
     ]
-    if runtime:
-        parts.append(runtime.text)
-        parts.append(f"\n{rule(checked.name)}\n")
-    if runtime or body.startswith(("def ", "class ", "@", "#")):
-        body = f"\n{body}"
-    parts.append(body)
-    fixed = why_not_inplace(kernels, origin.backend, bool(tiles), origin.precise)
-    settings = options(checked, bool(tiles), origin.headed, not fixed)
-    kernel_names = Dict(tuple((k.name, Name(k.name)) for k in kernels))
-    compiled = Apply("Compiled", (Name("SIGNATURE"), kernel_names, identity))
-    tables = {"EQUATION": long_text(origin.equation, 11), "SIGNATURE": literal(signature, 0, 12)}
-    drivers: list[Apply] = []
-    for name, way, of in reversed([*zip(("TILING", "ACROSS"), ways, tiles, strict=False)]):
-        tables[name] = literal(way, 0, len(name) + 3)
-        other = (("across", drivers[-1]),) if drivers else ()
-        drivers.append(Apply("Tiling", (Name("SIGNATURE"), Name(name), functions(of)), other))
-    if drivers:
-        compiled = Apply(compiled.function, compiled.args, (("tiling", drivers[-1]),))
-    tables["COMPILED"] = literal(compiled, 0, 11)
-    parts.append("\n" + "".join(f"{name} = {text}\n" for name, text in tables.items()))
-    parts.append(f"\n{class_text(checked, table, kind, settings)}")
-    parts.append(f"\n{function_text(checked, table, function, kind, settings)}")
-    manifest = _manifest(checked, table, origin, kernels, identity, function, kind, standalone)
+    if embedded:
+        if first:
+            parts.append(f"{rule(f'{checked.name}: kernels')}\n\n\n{first}\n")
+        parts += [f"{embedded.text}\n", f"{rule(checked.name)}\n"]
+    if then:
+        blocks = then.startswith(("def ", "class ", "@"))
+        parts.append(f"\n{then}" if blocks else then)
+    parts.append(f"\n{said}" if then else said)
+    parts.append(f"\n{members}")
+    manifest = _manifest(checked, table, origin, kernels, identity[:12], function, kind, standalone)
     return Artifact("\n".join(parts), {**manifest, "tiled": bool(tiles), "fresh": fixed})
+
+
+def _compiled(
+    kernels: Sequence[Kernel], ways: Sequence[tuple[Apply, Tiles]], origin: Origin, overwrites: bool
+) -> Apply:
+    """What COMPILED is, but for its identity."""
+    named: Apply | Dict = Dict(tuple((k.name, Name(k.name)) for k in kernels))
+    if origin.precise:
+        named = Apply("in_double", (Name("SIGNATURE"), named))
+    driver: Apply | None = None
+    for name, (_, of) in reversed([*zip(("TILING", "ACROSS"), ways, strict=False)]):
+        other = () if driver is None else (("across", driver),)
+        driver = Apply("Tiling", (Name("SIGNATURE"), Name(name), functions(of)), other)
+    keywords = () if driver is None else (("tiling", driver),)
+    if overwrites:
+        keywords = (*keywords, ("inplace", Name("overwrite")))
+    if origin.backend.into:
+        keywords = (*keywords, ("ready", Name("Ready")))
+    return Apply("Compiled", (Name("SIGNATURE"), named), keywords)
+
+
+def _order(needed: Sequence[str], kernels_first: bool) -> str:
+    order = "its kernels, what of lossdsl's run time they and it need, then its table, class and function"
+    if not kernels_first:
+        order = "what of lossdsl's run time it needs, then its kernels, table, class and function"
+    return f"standalone: needs {' and '.join(needed)}, and nothing of lossdsl. Here are {order}"
 
 
 def why_not_inplace(kernels: Sequence[Kernel], backend: BackendSpec, tiled: bool, precise: bool = False) -> str:
@@ -139,34 +177,37 @@ def _digest(*parts: str) -> str:
 
 
 def _defined(functions: str) -> set[str]:
-    import ast
-
-    return {node.name for node in ast.parse(functions).body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    return {name for node in ast.parse(functions).body for name in defined(node)}
 
 
-def _kernel_text(functions: str) -> str:
-    return functions.strip("\n") + "\n"
-
-
-def _imports(checked: CheckedLoss, table: Table, emitted: Emitted, runtime: Embedded | None, tiled: bool) -> list[str]:
+def _imports(
+    checked: CheckedLoss,
+    table: Table,
+    emitted: Emitted,
+    embedded: Embedded | None,
+    compiled: Apply,
+    tiled: bool,
+) -> list[str]:
     lines = ["from torch import Tensor", *emitted.imports]
-    if runtime is not None:
-        return [*without(lines, emitted.runtime), *runtime.imports]
-    if "torch." not in emitted.functions:
-        lines = [line for line in lines if line != "import torch"]
     if checked.outputs:
         lines.append("from typing import Any")
+    if embedded is not None:
+        return [*without(lines, emitted.runtime), *embedded.imports]
+    if "torch." not in emitted.functions:
+        lines = [line for line in lines if line != "import torch"]
     names = ["InputSpec", "KernelSpec", *(["ParamSpec"] if table.settable else []), "Signature"]
     if tiled:
         lines.append("from lossdsl.runtime.tiling import Tiling")
         lines.append(f"from lossdsl.runtime.tilespec import {', '.join(SPECS)}")
+    said = uses(literal(compiled))
+    lines += [f"from lossdsl.runtime.{module} import {name}" for module, name in PARTS if name in said]
     return [*lines, *RUNTIME_IMPORTS, f"from lossdsl.runtime.signature import {', '.join(names)}"]
 
 
 # --- head -------------------------------------------------------------------------------------------------------------
 
 
-def _header(checked: CheckedLoss, origin: Origin, standalone: bool) -> str:
+def _header(checked: CheckedLoss, origin: Origin, more: Sequence[str]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in origin.versions)
     lines = [
         f"Generated from {source_name(checked)}: change that file and not this one.",
@@ -175,8 +216,7 @@ def _header(checked: CheckedLoss, origin: Origin, standalone: bool) -> str:
         versions,
     ]
     lines += [f"uses {name}: sha256 {digest}" for name, digest in checked.dependencies]
-    if standalone:
-        lines.append("standalone: needs torch, and nothing of lossdsl")
+    lines += more
     return "\n".join(f"# {''.join(c if c.isprintable() else '?' for c in line)}" for line in lines)
 
 

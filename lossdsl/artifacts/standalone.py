@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
+from lossdsl.artifacts.reached import Part, kept, parts_of, reached
 from lossdsl.source.diagnostic import InternalError
 
 # In the order in which they need each other.
@@ -32,41 +31,55 @@ class Embedded:
 
     imports: tuple[str, ...]
     text: str
-    names: frozenset[str]
 
 
-@cache
-def embed(modules: tuple[str, ...] = RUNTIME, ours: int = len(RUNTIME)) -> Embedded:
-    """Modules by import name as one text, the first `ours` of them lossdsl's; what they import of each other is left
-    out."""
-    imports: set[str] = set()
-    texts: list[str] = []
-    names: set[str] = set()
-    for module in modules:
-        source = source_of(module)
-        tree = ast.parse(source)
-        lines = source.splitlines()
-        drop: set[int] = set()
-        for at, node in enumerate(tree.body):
-            docstring = at == 0 and isinstance(node, ast.Expr)
-            if docstring or isinstance(node, ast.Import | ast.ImportFrom):
-                drop |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-            if isinstance(node, ast.Import | ast.ImportFrom) and not _own(node, modules):
-                imports.add(ast.unparse(node))
-            defined = set(_defined(node))
-            if twice := defined & names:
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """Modules by import name whose text is to be embedded, the first `ours` of them lossdsl's."""
+
+    modules: tuple[str, ...] = RUNTIME
+    ours: int = len(RUNTIME)
+
+    def names(self) -> frozenset[str]:
+        """All names that they define, whether a module reaches them or not. InternalError for one defined twice."""
+        found: set[str] = set()
+        for module in self.modules:
+            own = {n for p in _parts(module) if p.imported is None for n in p.names}
+            if twice := own & found:
                 raise InternalError(f"{module} defines {', '.join(sorted(twice))} again")
-            names |= defined
-        body = "\n".join(line for n, line in enumerate(lines, 1) if n not in drop).strip("\n")
-        body = re.sub("\n{4,}", "\n\n\n", body)
-        space = "\n\n\n" if body.startswith(("@", "class ", "def ")) else "\n\n"
-        texts.append(f"{rule(module)}{space}{body}\n")
-    imports.discard("from __future__ import annotations")
-    foreign = texts[ours:]
-    text = "\n\n".join(texts[: len(texts) - len(foreign)])
-    if foreign:  # a plugin's style is its own
-        text += "\n\n# fmt: off\n" + "\n\n".join(foreign) + "# fmt: on\n"
-    return Embedded(tuple(sorted(imports)), text, frozenset(names))
+            found |= own
+        return frozenset(found)
+
+    def embed(self, roots: Iterable[str]) -> Embedded:
+        """One text of what `roots` come to need; what the modules import of each other is left out."""
+        everything = [p for m in self.modules for p in _parts(m)]
+        names = reached(everything, roots)
+        imports = {
+            ast.unparse(p.imported)
+            for p in everything
+            if p.imported is not None and p.names & names and not _own(p.imported, self.modules)
+        }
+        texts: list[str] = []
+        foreign: list[str] = []
+        for at, module in enumerate(self.modules):
+            body = kept(_parts(module), names)
+            if body:
+                space = "\n\n\n" if body.startswith(("@", "class ", "def ")) else "\n\n"
+                (texts if at < self.ours else foreign).append(f"{rule(module)}\n{summary(module)}{space}{body}\n")
+        text = "\n\n".join(texts)
+        if foreign:  # a plugin's style is its own
+            text += "\n\n# fmt: off\n" + "\n\n".join(foreign) + "# fmt: on\n"
+        return Embedded(tuple(sorted(imports)), text)
+
+
+def _parts(module: str) -> tuple[Part, ...]:
+    return parts_of(source_of(module))
+
+
+def summary(module: str) -> str:
+    """The first line of a module's docstring, as a comment."""
+    doc = ast.get_docstring(ast.parse(source_of(module))) or ""
+    return "".join(f"# {line}" for line in doc.splitlines()[:1])
 
 
 def rule(title: str) -> str:
@@ -93,16 +106,6 @@ def _own(node: ast.Import | ast.ImportFrom, modules: Iterable[str]) -> bool:
     if isinstance(node, ast.ImportFrom):
         return (node.module or "") in modules
     return any(alias.name in modules for alias in node.names)
-
-
-def _defined(node: ast.stmt) -> list[str]:
-    if isinstance(node, ast.FunctionDef | ast.ClassDef):
-        return [node.name]
-    if isinstance(node, ast.Assign):
-        return [t.id for t in node.targets if isinstance(t, ast.Name)]
-    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-        return [node.target.id]
-    return []
 
 
 def merge_imports(lines: Iterable[str]) -> str:
@@ -146,6 +149,21 @@ def _from(module: str, names: list[str]) -> str:
     if len(line) <= 88:
         return line
     return f"from {module} import (\n" + "".join(f"    {name},\n" for name in names) + ")"
+
+
+def packages(lines: Iterable[str]) -> list[str]:
+    """The packages beside Python's own and lossdsl's that import lines name."""
+    heads = {
+        name.partition(".")[0]
+        for line in lines
+        for node in ast.parse(line).body
+        for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else _modules(node))
+    }
+    return sorted(head for head in heads if _section(head) == OURS - 1)
+
+
+def _modules(node: ast.stmt) -> list[str]:
+    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
 
 
 def _section(module: str) -> int:

@@ -17,7 +17,7 @@ from lossdsl.cli._files import chosen_heads, chosen_modes, discovered, fail, rea
 @click.option("-o", "--output", "out", metavar="OUT", default="-", show_default=True, help="Where to write; - prints.")
 @click.option("--backend", default="auto", show_default=True, help="torch, triton, cpu, … or the best for the device.")
 @click.option("--device", default="cpu", show_default=True, help="For which `--backend auto` chooses.")
-@click.option("--standalone", is_flag=True, help="The module needs no lossdsl where it runs.")
+@click.option("--standalone", is_flag=True, help="For where lossdsl isn't installed: torch (and triton) alone.")
 @click.option("--precise", is_flag=True, help="Compute in float64, whatever comes in: gradients within 8 ulp.")
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; exit with 1 if OUT isn't what FILE gives.")
 @click.option("--mode", "modes", multiple=True, metavar="PARAM=NAME", help="Choose a mode param's function.")
@@ -68,7 +68,9 @@ def command(
             fail(f"{out}: {error.strerror or error}")
         if new is not None:
             click.echo(f"made the folder {new}", err=True)
-        click.echo(f"wrote {out}: class {built.artifact.manifest['class']}, backend {built.choice.spec.name}", err=True)
+        alone = "runs without lossdsl" if standalone else "imports lossdsl; with --standalone it wouldn't"
+        wrote = f"class {built.artifact.manifest['class']}, backend {built.choice.spec.name}, {alone}"
+        click.echo(f"wrote {out}: {wrote}", err=True)
 
 
 def _compare(out: Path, text: str, file: str) -> None:

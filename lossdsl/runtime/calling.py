@@ -11,7 +11,6 @@ from torch import Tensor
 from lossdsl.runtime.autograd import evaluate, traced
 from lossdsl.runtime.binding import bind, compute_dtype
 from lossdsl.runtime.call import Call
-from lossdsl.runtime.inplace import overwrite, refuse_traces
 from lossdsl.runtime.kernels import Compiled
 from lossdsl.runtime.quick import bind_quickly, in_range
 from lossdsl.runtime.reduction import Denominator, check_options, memory_bytes
@@ -74,7 +73,12 @@ def call(
     """
     if inplace:
         _check(compiled, reduction, denominator, empty)
-        refuse_traces(compiled)
+        overwrite = compiled.inplace
+        if overwrite is None:
+            raise ValueError(
+                f"{compiled.signature.name}: inplace=True, but its kernels make every "
+                "gradient in memory of its own"
+            )
         how = Call(compiled, (), reduction, denominator, empty, aux, free, poison=None)
         value = overwrite(compiled, inputs, params, how, class_dim, check)
         if value is not None:

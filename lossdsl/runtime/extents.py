@@ -35,7 +35,7 @@ def _divided(a: float, b: float) -> float:
     return a / b
 
 
-def _times(a: float, b: float) -> float:
+def _multiplied(a: float, b: float) -> float:
     return 0 if a == 0 or b == 0 else a * b
 
 
@@ -57,7 +57,7 @@ def _nearest(x: float) -> float:
 OPERATIONS: dict[str, Callable[..., float]] = {
     "add": operator.add,
     "sub": operator.sub,
-    "mul": _times,
+    "mul": _multiplied,
     "div": _divided,
     "neg": operator.neg,
     "pow": _power,

@@ -44,6 +44,7 @@ def overwrite(
     None where no gradient is wanted. Raises ValueError where it can't be right, with
     the inputs as they were.
     """
+    _refuse_traces(compiled)
     operands = [*inputs, *params]
     needs = tuple(isinstance(x, Tensor) and x.requires_grad for x in operands)
     needs += (False,) * len(compiled.computed)
@@ -183,7 +184,7 @@ def _pieces(
     return pieces
 
 
-def refuse_traces(compiled: Compiled) -> None:
+def _refuse_traces(compiled: Compiled) -> None:
     """ValueError under torch.compile, functorch or forward mode."""
     if traced():
         raise _no(

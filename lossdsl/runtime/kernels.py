@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
 
 from lossdsl.runtime.lane import Family, Route
 from lossdsl.runtime.ops import Program
-from lossdsl.runtime.precise import in_double
 from lossdsl.runtime.quick import Quick
 from lossdsl.runtime.signature import KernelFunction, Signature, base_axis
 
@@ -36,11 +35,13 @@ class Compiled:
         kernels: Mapping[str, KernelFunction],
         identity: str,
         tiling: Any = None,
+        inplace: Callable[..., Tensor | None] | None = None,
+        ready: Callable[..., Any] | None = None,
     ) -> None:
-        if signature.precise:
-            kernels = in_double(signature, kernels)
         self.signature = signature
         self.tiling = tiling  # how to do without the matrix, if the loss has one
+        self.inplace = inplace  # `overwrite`, if a gradient can lie where its input was
+        self.ready = ready  # `Ready`, if the backend packs arguments beforehand
         self.operands = [s.name for s in signature.inputs]
         self.operands += [s.name for s in signature.params]
         self.computed = tuple(i for i, s in enumerate(signature.inputs) if s.computed)
@@ -92,8 +93,6 @@ class Compiled:
         self.rescale: Any = next(
             (f.rescale for f in kernels.values() if hasattr(f, "rescale")), None
         )
-        # whether the backend packs the arguments of a call beforehand
-        self.prepares = any(hasattr(f, "prepare") for f in kernels.values())
         self.chosen: dict[tuple[bool, ...], Steps | None] = {}
 
     def fits(self, sizes: Mapping[str, int], params: Sequence[Tensor]) -> bool:

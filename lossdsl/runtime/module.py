@@ -20,7 +20,6 @@ from lossdsl.runtime.holding import (
     number_property,
 )
 from lossdsl.runtime.kernels import Compiled
-from lossdsl.runtime.ready import Ready
 from lossdsl.runtime.reduction import (
     Denominator,
     check_class_dim,
@@ -170,7 +169,7 @@ class Loss(nn.Module):
             self.__dict__["_kept"] = (held, own)
         return own
 
-    def _ready(self) -> Ready | None:
+    def _ready(self) -> Callable[[tuple[Any, ...]], Any] | None:
         """What most calls share, while params and options are what they were."""
         kept = self.__dict__.get("_readied")
         if kept is not None:
@@ -180,13 +179,14 @@ class Loss(nn.Module):
                 if now is not held or now._version != version:
                     break
             else:
-                ready: Ready | None = kept[1]
+                ready: Callable[[tuple[Any, ...]], Any] | None = kept[1]
                 return ready
         own, ready = self._own(), None
         learnt = self._learns()
-        if not learnt and self.class_dim in (1, -1) and self.compiled.prepares:
+        makes = self.compiled.ready
+        if not learnt and self.class_dim in (1, -1) and makes is not None:
             options = (self.reduction, self.denominator, self.empty)
-            ready = Ready(self.compiled, own, options, self.class_dim == 1)
+            ready = makes(self.compiled, own, options, self.class_dim == 1)
         held = [] if learnt else [(n, self._buffers[n]) for n in self._specs]
         self.__dict__["_readied"] = ([(n, x, x._version) for n, x in held], ready)
         return ready
