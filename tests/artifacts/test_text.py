@@ -47,7 +47,7 @@ def ruff(*words: str) -> subprocess.CompletedProcess[str]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The modules of standard losses (of all, for full tests), and of some hostile ones."""
     place = tmp_path_factory.mktemp("modules")
-    named = ["std/focal", "std/squentropy"]
+    named = ["std/focal", "std/squentropy", "std/snce"]
     std = sorted(full for full in REGISTRY.losses if full.startswith("std/"))
     for full in std if os.environ.get("LOSSDSL_FULL_TESTS") else [*named, *std[::9]]:
         file = REGISTRY.losses[full]

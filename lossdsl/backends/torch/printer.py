@@ -7,6 +7,7 @@ that fits a line.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -53,6 +54,7 @@ class Printer(Lines):
         self.pending: dict[Ref, Text] = {}  # expressions that have no name yet
         self.sizes: dict[str, str] = {}
         self.is_helper = False
+        self.arithmetic: tuple[str, range] | None = None  # the dtype to compute in, and the lines that ask for it
         self.single = ""  # what results come in, where all is computed in float64 whatever comes in
         self.indices: dict[str, str] = {}
         self.constants: dict[str, str] = {}
@@ -86,6 +88,7 @@ class Printer(Lines):
         if self.is_helper:
             return self._helper(results[0])
         self._return(results)
+        self._drop_dtype()
         text = signature(kind, [self.arguments[b.name] for b in inputs], [self.sizes[a] for a in self.free])
         return Function("\n".join([text, *self.lines]) + "\n", frozenset(self.helpers))
 
@@ -115,8 +118,9 @@ class Printer(Lines):
             own = any(s.buffer.dtype == "real" and self._given(s.buffer) is None for s in outputs)
             name = self.single = self.names.new("single") if own else ""
         if name:
-            self.call("_arithmetic")
+            start = len(self.lines)
             self.listed(f"{name} = _arithmetic({', '.join(real)})", f"{name} = _arithmetic(", real)
+            self.arithmetic = name, range(start, len(self.lines))
         for s in outputs:
             given = self._given(s.buffer)
             if given is not None:
@@ -127,6 +131,18 @@ class Printer(Lines):
             if b.name in loaded:
                 name = self.arguments[b.name]
                 self.line(f"{name} = {name}.{self._conversion(b)}")
+
+    def _drop_dtype(self) -> None:
+        """Without a line that needs the dtype to compute in (a part of a head may compute with whole numbers alone), it
+        isn't asked for."""
+        if self.arithmetic is None:
+            return
+        name, asking = self.arithmetic
+        others = (line for i, line in enumerate(self.lines) if i not in asking)
+        if any(re.search(rf"(?<![.\w]){name}\b(?!=)", line) for line in others):
+            self.call("_arithmetic")
+        else:
+            del self.lines[asking.start : asking.stop]
 
     def _conversion(self, b: Buffer) -> str:
         return {"real": "to(dtype)", "int": "long()", "bool": "bool()"}[b.dtype]
