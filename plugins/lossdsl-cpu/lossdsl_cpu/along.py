@@ -75,7 +75,7 @@ def along(run: Run) -> None:
         elif r.reduction == "ties":
             run.say(f"{a}_all.merge(Ties<R>{{{a}_top, {a}_n}});")
         else:
-            run.say(f"{a}_all.merge(Argmax<R>{{{a}_top, {a}_n}});")
+            run.say(f"if ({a}_n != 2147483647) {a}_all.merge(Argmax<R>{{{a}_top, {a}_n}});")  # else there was none
     nest.close()
     meet(run, one)
     for name in used_views(run):

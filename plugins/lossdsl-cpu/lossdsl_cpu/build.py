@@ -17,7 +17,7 @@ from pathlib import Path
 
 from lossdsl_cpu.cache import folder, instead, is_whole, publish
 
-ABI = 2  # of `run` and its packed arguments; part of every key
+ABI = 3  # of `run` and its packed arguments; part of every key
 # -fno-tree-pre: partial redundancies are removed by branches, and a loop that holds one isn't vectorised.
 OPTIMISE = ("-march=native", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fno-tree-pre")
 FLAGS = ("-std=c++17", *OPTIMISE, "-fopenmp", "-fPIC", "-shared", "-w")

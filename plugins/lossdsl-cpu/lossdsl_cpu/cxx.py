@@ -47,7 +47,7 @@ _KEYWORDS = set(_WORDS.split())
 # what the printers, and the functions of the prelude, call their own
 _KEYWORDS |= {"b0", "b1", "fetch"}
 _KEYWORDS |= {*"abcdhjklnpqtvxyzLR", "arena", "bits", "block", "blocks", "c0", "c1", "height", "lane", "lanes", "own"}
-_KEYWORDS |= {"put", "row", "row0", "rows", "run", "split", "std", "tile", "tiles", "width"}
+_KEYWORDS |= {"put", "row", "row0", "rows", "run", "split", "status", "std", "tile", "tiles", "width"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,8 @@ def print_rows(nest: Nest, rows: Rows) -> None:
     else:
         nest.say("const long height = L;")
     nest.say("const long tiles = (rows + height - 1) / height;")
+    for axis in axes:
+        nest.say(f"countable(k.{extent(axis)});")
     lay_out(tile)
     many = " * ".join(["tiles", *(f"k.{extent(a)}" for a in outers)])
     for r in rows.totals:
@@ -95,13 +97,15 @@ def print_rows(nest: Nest, rows: Rows) -> None:
     nest.say(f"#pragma omp parallel if ({many} * height * ({work(rows)}) > {WORTH})")
     nest.begin()
     nest.say("Arena arena;")
-    scratch(tile)
+    asked = scratch(tile)
     nest.say("#pragma omp for schedule(static)")
     if rows.columns:
         nest.open("for (long b = 0; b < blocks; ++b)")
         nest.open(f"for (long t = {many} * b / blocks; t < {many} * (b + 1) / blocks; ++t)")
     else:
         nest.open(f"for (long t = 0; t < {many}; ++t)")
+    if asked:
+        nest.say("if (status) continue;")
     turn = "t % tiles" if outers else "t"
     nest.say(f"const long row0 = {turn} * height, n = rows - row0 < height ? rows - row0 : height;")
     rest = "t / tiles"
@@ -120,6 +124,8 @@ def print_rows(nest: Nest, rows: Rows) -> None:
         nest.bound.pop()
     for _ in range(3 if rows.columns else 2):
         nest.close()
+    if asked:
+        nest.say("if (status) return;")
     for s, r in rows.columns:
         a, n = state_names(r), f"k.{extent(s.axis)}"
         nest.say("for (long b = 1; b < blocks; ++b)")

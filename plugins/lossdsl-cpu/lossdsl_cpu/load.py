@@ -22,7 +22,7 @@ from lossdsl_cpu.rare_cpp import rare
 from lossdsl_cpu.special_cpp import SPECIAL
 from lossdsl_cpu.support_cpp import SUPPORT
 
-HEADERS = "".join(f"#include <{name}>\n" for name in ("cmath", "cstdlib", "limits", "new", "vector"))
+HEADERS = "".join(f"#include <{name}>\n" for name in ("atomic", "cmath", "cstdlib", "limits", "new", "vector"))
 TYPES = {
     torch.float32: "float",
     torch.float64: "double",
@@ -46,11 +46,12 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 
 class Variant:
-    """A kernel for one choice of dtypes. `real` is the dtype of its arithmetic; `run` packs numbers for `function`."""
+    """A kernel for one choice of dtypes. `real` is the dtype of its arithmetic; `run` packs numbers for `function`,
+    which returns 0, or what `refused` makes an error of."""
 
     __slots__ = ("function", "real", "run")
 
-    def __init__(self, real: torch.dtype, run: Callable[..., None], function: Callable[[bytes], None]) -> None:
+    def __init__(self, real: torch.dtype, run: Callable[..., None], function: Callable[[bytes], int]) -> None:
         self.real = real
         self.run = run
         self.function = function
@@ -162,14 +163,16 @@ class Kernel:
                     out = make(shape, dtype) if source < 0 else make(given[source])
                 values[place] = out.data_ptr()
                 found.append(out)
-            function(pack(*values))
+            status = function(pack(*values))
+            if status:
+                raise refused(status)
             return found
 
         return step
 
     def _load(self, dtypes: tuple[torch.dtype, ...]) -> Variant:
         function = load_library(prelude(self.text) + self.text, self.macros(dtypes)).run
-        function.restype = None
+        function.restype = ctypes.c_long
         function.argtypes = [ctypes.c_char_p]
         packed: dict[int, Callable[..., bytes]] = {}  # by how many numbers: packing them is quicker than an array
 
@@ -177,9 +180,25 @@ class Kernel:
             pack = packed.get(len(numbers))
             if pack is None:
                 pack = packed[len(numbers)] = struct.Struct(f"{len(numbers)}l").pack
-            function(pack(*numbers))
+            status = function(pack(*numbers))
+            if status:
+                raise refused(status)
 
         return Variant(self.real(dtypes), run, function)
+
+
+def refused(status: int) -> Exception:
+    """What a kernel couldn't do: torch.OutOfMemoryError for working memory that isn't there, ValueError for rows that
+    are too long. Results (an argument's memory among them, where they go there) may then be written in part."""
+    if status < 0:
+        return ValueError(
+            f"rows of {-1 - status} entries: C++ kernels count them in 32 bits, up to 2147479552. "
+            'Split the rows, or say backend="torch"'
+        )
+    return torch.OutOfMemoryError(
+        f"a C++ kernel asked for {status} bytes ({status / 2**30:.3g} GiB) of working memory, which isn't there. "
+        "Pass fewer rows at a time"
+    )
 
 
 def new(shape: Sequence[int], dtype: torch.dtype) -> Tensor:

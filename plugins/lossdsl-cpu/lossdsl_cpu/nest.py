@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from lossdsl.backends.api import Let, Load, Loop, NotSupportedError, Pick, Reduce, Scatter, Stmt, Store
 from lossdsl_cpu.cxx import ARRAYS, TYPES, Term, constant, expression, identifier, real
 from lossdsl_cpu.reducing import conclude, declare, first, outer_reductions, reduction
-from lossdsl_cpu.scope import Array, Nest, at, count, element, extent, flat, loaded, picked, subtree, with_loops
+from lossdsl_cpu.scope import Array, Nest, at, count, element, extent, flat, loaded, picked, room, subtree, with_loops
 
 
 def block(nest: Nest, body: Sequence[Stmt]) -> None:
@@ -32,7 +32,7 @@ def define(nest: Nest, s: Let | Load | Pick) -> None:
     name, kind = identifier(s.value.name), TYPES[s.value.dtype]
     if free:
         cell = ARRAYS[s.value.dtype]
-        nest.say(f"{cell} *{name} = arena.raw<{cell}>({count(free)});")
+        nest.say(f"{cell} *{name} = arena.raw<{cell}>({room(free)});")
         with_loops(nest, free, lambda: nest.say(f"{name}[{flat(free)}] = {right(nest, s)};"))
         nest.arrays[s.value.name] = Array(name, tuple(free), s.value.dtype)
         return
@@ -96,6 +96,7 @@ def loop(nest: Nest, s: Loop) -> None:
         axes = {s.axis, *(x.axis for x in subtree(s.body) if isinstance(x, Loop))}
         work = count([a for a in nest.program.axes if a in axes])
         nest.say(f"#pragma omp parallel for schedule(static) if ({work} > 16384)")
+        start = len(nest.lines)
         nest.open(f"for (long b = 0; b < {blocks}; ++b)")
         nest.open(f"for (long {i} = {n} * b / {blocks}; {i} < {n} * (b + 1) / {blocks}; ++{i})")
         for r in reductions:
@@ -127,6 +128,10 @@ def loop(nest: Nest, s: Loop) -> None:
     nest.close()
     if outermost:
         nest.close()
+        if any("Arena arena;" in line for line in nest.lines[start:]):
+            nest.lines[start] = nest.lines[start].replace(" {", " try {")
+            nest.lines[-1] += " catch (const Refusal &x) { status.note(x.status); }"
+            nest.say("if (status) return;")
         for r in reductions:
             state, axes_of = nest.states[first(r).name]
             plain = state.removeprefix("(*(").removeprefix("(").split(" +")[0]

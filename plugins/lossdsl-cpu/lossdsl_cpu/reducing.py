@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lossdsl.backends.api import Loop, NotSupportedError, Reduce, Scatter, Value
 from lossdsl_cpu.cxx import ARRAYS, TYPES, Term, identifier, real
-from lossdsl_cpu.scope import Array, Nest, at, count, flat, subtree, with_loops
+from lossdsl_cpu.scope import Array, Nest, at, flat, room, subtree, with_loops
 
 STATES = {"sum": "Sum", "prod": "Prod", "max": "Max", "min": "Min", "count": "Sum", "argmax": "Argmax"}
 STATES |= {"logsumexp": "Lse", "ties": "Ties"}
@@ -88,7 +88,7 @@ def declare(nest: Nest, s: Reduce | Scatter, free: tuple[str, ...], blocks: str)
     state = f"{identifier(first(s).name)}_state"
     kind = state_type(s, first(s).dtype)
     if free or blocks:
-        many = count(free) if not blocks else f"{blocks} * {count(free)}"
+        many = room(free, *([blocks] if blocks else []))
         nest.say(f"{kind} *{state} = arena.get<{kind}>({many});")
     else:
         nest.say(f"{kind} {state};")
@@ -102,7 +102,7 @@ def conclude(nest: Nest, s: Reduce | Scatter) -> None:
         name, kind = identifier(v.name), TYPES[v.dtype]
         if free:
             cell = ARRAYS[v.dtype]
-            nest.say(f"{cell} *{name} = arena.raw<{cell}>({count(free)});")
+            nest.say(f"{cell} *{name} = arena.raw<{cell}>({room(free)});")
             place = f"{state}[{flat(free)}]"
             with_loops(
                 nest, free, lambda n=name, k=kind, t=text, p=place: nest.say(f"{n}[{flat(free)}] = ({k}){p}.{t};")

@@ -94,6 +94,11 @@ def count(axes: Sequence[str]) -> str:
     return " * ".join(f"k.{extent(a)}" for a in axes) or "1"
 
 
+def room(axes: Sequence[str], *more: str) -> str:
+    """How many elements memory over axes has, for an arena to find."""
+    return f"product({', '.join([*more, *(f'k.{extent(a)}' for a in axes)]) or '1'})"
+
+
 def element(nest: Nest, b: Buffer, index: Sequence[str]) -> str:
     """A pointer to an element of a buffer."""
     name = identifier(b.name)

@@ -11,7 +11,7 @@ from lossdsl_cpu.expanded import costly, helpers, primitives_of
 from lossdsl_cpu.layout import print_rows
 from lossdsl_cpu.nest import block
 from lossdsl_cpu.rows import rows_of
-from lossdsl_cpu.scope import Nest, count, extent, subtree
+from lossdsl_cpu.scope import Nest, count, extent, room, subtree
 
 
 def tensors(program: KernelProgram) -> list[Buffer]:
@@ -69,7 +69,8 @@ def source(program: KernelProgram, records: Mapping[str, Any]) -> str:
             lines.append(f"  {kind} *{identifier(b.name)};")
             if b.axes:
                 lines.append("  long " + ", ".join(f"{identifier(b.name)}_{identifier(a)}" for a in b.axes) + ";")
-    lines += ["};", "", f"// {program.name}", 'extern "C" void run(const long *a) {', "  Arena arena;", "  Call k;"]
+    lines += ["};", "", f"// {program.name}", "static void work(const long *a, Status &status) {", "  Arena arena;"]
+    lines.append("  Call k;")
     place = 0
     for axis in program.axes:
         lines.append(f"  k.{extent(axis)} = a[{place}];")
@@ -84,9 +85,10 @@ def source(program: KernelProgram, records: Mapping[str, Any]) -> str:
     for b in program.buffers:
         if b.role == "scratch":
             kind = CELLS[b.dtype]
-            lines.append(f"  k.{identifier(b.name)} = arena.raw<{kind}>({count(b.axes)});")
+            lines.append(f"  k.{identifier(b.name)} = arena.raw<{kind}>({room(b.axes)});")
             for j, axis in enumerate(b.axes):
                 lines.append(f"  k.{identifier(b.name)}_{identifier(axis)} = {count(b.axes[j + 1 :])};")
     nest = Nest(program, rows=lambda nest, loop: rows(nest, loop, costly_ops))
     block(nest, program.body)
-    return "\n".join([*lines, *nest.lines, "}", "}  // namespace own"]) + "\n"
+    run = 'extern "C" long run(const long *a) { return attempt(work, a); }'
+    return "\n".join([*lines, *nest.lines, "}", run, "}  // namespace own"]) + "\n"

@@ -78,13 +78,13 @@ template <class R> struct Ties {
 };
 template <class R> struct Argmax {
   R v = -lim<R>::inf;
-  long at = 2147483647;
+  long at = std::numeric_limits<long>::max();
   void add(R x, long i) { merge(Argmax{x, i}); }
   void merge(const Argmax &o) {
     at = o.v > v ? o.at : o.v == v && o.at < at ? o.at : at;
     v = maximum(v, o.v);
   }
-  long result() const { return at == 2147483647 ? 0 : at; }
+  long result() const { return at == std::numeric_limits<long>::max() ? 0 : at; }
 };
 // log-sum-exp: the maximum m and the sum of exp(x - m) less the term of one maximum, so that no digit of it is lost
 // next to 1. A range in which a new maximum appears hands the old range over as an ordinary term.
@@ -254,21 +254,52 @@ template <class T> struct OutView {
   }
 };
 
+// What a call can't do, which `run` returns: memory that isn't there, as its bytes; a row that is too long, as
+// -1 - its entries. Nothing is thrown out of a parallel region, which would end the process, nor out of `run`.
+struct Refusal { long status; };
+struct Status {
+  std::atomic<long> found{0};
+  operator bool() const { return found.load(std::memory_order_relaxed) != 0; }
+  void note(long status) { found.store(status, std::memory_order_relaxed); }
+};
+static INLINE long attempt(void (*work)(const long *, Status &), const long *a) {
+  Status status;
+  try { work(a, status); } catch (const Refusal &x) { status.note(x.status); }
+  return status.found;
+}
+// The number of elements of an array; no product wraps around, so that what is too large is asked for and refused
+static INLINE long product(long n) { return n; }
+template <class... More> static INLINE long product(long n, long m, More... more) {
+  long found;
+  return product(__builtin_mul_overflow(n, m, &found) ? std::numeric_limits<long>::max() : found, more...);
+}
+// Loops over a row count in 32 bits, with room for a strip, a group of them and what is fetched ahead
+static INLINE void countable(long n) { if (n > 2147479552L) throw Refusal{-1 - n}; }
+
 // Memory of one call, freed at its end; the first of it is the stack's, which is all that a small call needs
 struct Arena {
   alignas(64) char own[16384];
   size_t used = 0;
   std::vector<void *> held;
   template <class T> T *raw(long n) {
-    const size_t size = (n * sizeof(T) + 63) / 64 * 64 + 128;  // a row's last strip may read beyond it
+    const long most = std::numeric_limits<long>::max() / (long)sizeof(T) - 256;
+    const size_t size = ((n < most ? n : most) * sizeof(T) + 63) / 64 * 64 + 128;  // a row's last strip may read beyond
     if (size <= sizeof(own) - used) {
       used += size;
       return (T *)(own + used - size);
     }
-    void *p = std::aligned_alloc(64, size + 64);
-    if (!p) throw std::bad_alloc();
+    void *p = nullptr;
+    try {
+      held.reserve(held.size() + 1);
+      p = std::aligned_alloc(64, size + 64);
+    } catch (const std::bad_alloc &) {}  // told below
+    if (!p) throw Refusal{(long)size};
     held.push_back(p);
     return (T *)p;
+  }
+  template <class T> T *raw(long n, Status &status) {  // where a thread must go on to the loop that all share
+    try { return raw<T>(n); } catch (const Refusal &x) { status.note(x.status); }
+    return nullptr;
   }
   template <class T> T *get(long n) {
     T *q = raw<T>(n);

@@ -38,20 +38,23 @@ def find_views(tile: Tile) -> None:
             tile.views[name] = sweep.axis
 
 
-def scratch(tile: Tile) -> None:
-    """Memory of a thread: for tiles that are copied, and for values that a later sweep takes over."""
+def scratch(tile: Tile) -> bool:
+    """Memory of a thread: for tiles that are copied, and for values that a later sweep takes over. Returns whether
+    there is any."""
+    start = len(tile.nest.lines)
     for name, axis in tile.views.items():
         plain = identifier(name)
         copied = f"lanes || k.{plain}_{identifier(axis)} != 1 ? height * k.{extent(axis)} : 0"  # else read in place
-        tile.say(f"T_{plain} *const {plain}_copy = arena.raw<T_{plain}>({copied});")
+        tile.say(f"T_{plain} *const {plain}_copy = arena.raw<T_{plain}>({copied}, status);")
     for sweep in tile.rows.sweeps:
         size = f"height * {padded(sweep.axis)}"
         for name in sweep.kept:
-            tile.say(f"R *const {identifier(name)}_kept = arena.raw<R>({size});")
+            tile.say(f"R *const {identifier(name)}_kept = arena.raw<R>({size}, status);")
         for name in sweep.exps:
             blocks = f"(k.{extent(sweep.axis)} / {BLOCK} + 1)"
-            tile.say(f"R *const {identifier(name)}_exps = arena.raw<R>({size});")
-            tile.say(f"R *const {identifier(name)}_bases = arena.raw<R>(height * {blocks});")
+            tile.say(f"R *const {identifier(name)}_exps = arena.raw<R>({size}, status);")
+            tile.say(f"R *const {identifier(name)}_bases = arena.raw<R>(height * {blocks}, status);")
+    return len(tile.nest.lines) > start
 
 
 def of_element(tile: Tile, s: Load, axis: str) -> str:

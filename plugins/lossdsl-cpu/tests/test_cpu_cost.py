@@ -34,7 +34,7 @@ extern "C" long number() { long n = counted; counted = 0; return n; }
 def counting(p: KernelProgram) -> ctypes.CDLL:
     """The program's kernel, with every transcendental of its own text counted."""
     text = source(narrowed(p), REGISTRY.primitives)
-    head, run = text.split('extern "C" void run', 1)
+    head, run = text.split("static void work", 1)
     costly = [op for op in REGISTRY.primitives if op not in ARITHMETIC] + ["exp_neg", "expm1_low", "expm1mx_near"]
     names = {CALLS.get(op) or helper_name(op) for op in costly}
     run = re.sub(rf"\b({'|'.join(sorted(names, key=len, reverse=True))})\(", r"tally\1(", run)
@@ -52,7 +52,7 @@ def counting(p: KernelProgram) -> ctypes.CDLL:
     wrappers = "".join(
         f"template <class... A> static auto tally{n}(A... a) {{ tally(); return {n}(a...); }}\n" for n in used
     )
-    return ctypes.CDLL(str(library(prelude(text) + COUNTER + head + wrappers + 'extern "C" void run' + run, macros)))
+    return ctypes.CDLL(str(library(prelude(text) + COUNTER + head + wrappers + "static void work" + run, macros)))
 
 
 @pytest.mark.parametrize("path", sample(), ids=lambda x: x.stem)
