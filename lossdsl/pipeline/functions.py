@@ -51,6 +51,8 @@ def _planned(
     """One program under the name that its function will have, or None where there is none."""
     if kind == "both":
         joint = with_reduced(joint, registry)
+        if joint.graph.batch and REDUCED not in dict(joint.graph.outputs):
+            return None  # every gradient is 0, whatever the upstream: nothing to make with the value
     outputs = tuple(o for o in joint.graph.outputs if o[0] in heads or o[0].partition(".")[0] in heads)
     if not outputs:
         return None

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 from triton._C.libtriton import ir
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
@@ -48,8 +49,13 @@ class Lowered:
 
     def __init__(self) -> None:
         self.kinds: dict[tuple[Any, ...], str] = {}
+        self.grids: list[tuple[int, ...]] = []
+        self.names: list[str] = []
 
     def run(self, kernel: Any, *given: Any, grid: Any, warmup: bool = False, **options: Any) -> Any:
+        self.grids.append(grid)
+        self.names.append(kernel.__name__)
+        assert all(n <= 65535 for n in grid[1:]), "more programs than CUDA has along an axis but the first"
         values = dict(zip(kernel.arg_names, given, strict=False))
         values |= {n: options.pop(n) for n in kernel.arg_names if n in options}
         signature, constants, attributes = {}, {}, {}
@@ -149,3 +155,33 @@ def test_an_ignored_index_of_1(lowered: Lowered) -> None:
     loss = lossdsl.loss("cross_entropy", backend="triton", ignore_index=1)
     loss(torch.empty(4, 7, device="meta"), torch.empty(4, dtype=torch.int64, device="meta"))
     assert lowered.kinds
+
+
+def test_a_gradient_of_more_entries_than_a_grid_has_chunks(lowered: Lowered) -> None:
+    """65535 programs of 65536 entries are fewer than the gradient of 40960 tokens over 131072 classes has."""
+    x = torch.empty(40960, 131072, dtype=torch.bfloat16, device="meta", requires_grad=True)
+    text = "loss squares\ninput x[N, C]\nreturn mean[N](sum[C](x^2))\n"
+    lossdsl.loss(lossdsl.loads(text), backend="triton")(x).backward()
+    (grid,) = [g for g, n in zip(lowered.grids, lowered.names, strict=True) if n == "rescale_"]
+    assert grid == (1, 40960)
+
+
+def test_a_number_on_another_device_is_no_address() -> None:
+    """A kernel would read memory that isn't its device's; on the host it is a number."""
+    here = torch.device("meta")
+    assert launch.number(torch.tensor(3), torch.float32, here) == 3
+    at = torch.empty((), device=here)
+    assert launch.number(at, torch.float32, here) is at
+    with FakeTensorMode(allow_non_fake_inputs=True), pytest.raises(TypeError, match="cuda:0 and on cuda:1"):
+        launch.number(torch.empty((), device="cuda:1"), torch.float32, torch.device("cuda:0"))
+
+
+def test_gradients_of_zero_alone_are_reduced(lowered: Lowered) -> None:
+    """A loss of steps: value and gradient come of programs of their own, the value reduced as ever."""
+    text = "loss steps\ninput x[N, C]\nreturn mean[N](sum[C](sign(x)))\n"
+    loss = lossdsl.loss(lossdsl.loads(text), backend="triton")
+    x = torch.empty(3, 5, device="meta", requires_grad=True)
+    for reduction in ("mean", "sum"):
+        value = loss(x, reduction=reduction)
+        assert value.shape == ()
+        assert torch.autograd.grad(value, x)[0].shape == x.shape

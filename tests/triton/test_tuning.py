@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 import torch
 import triton
 
+from lossdsl.backends.triton import launch as launching
 from lossdsl.backends.triton import tuning
 from lossdsl.backends.triton.launch import Launch, shaped, spills
 from lossdsl.backends.triton.shapes import Device, Shape, lighter, shape_of
@@ -38,19 +40,17 @@ class Clock:
         return self.seconds.get(f"{shape.kind}{shape.warps}", 1.0)
 
 
-def choose(clock: Clock, kept: dict[str, Shape] | None = None, **more: object) -> Shape:
+def choose(clock: Clock, **more: object) -> Shape:
     given = {"whole": False, "rows": 4096, "length": 8000, "key": ("text", "device"), **more}
-    return tuning.chosen(DEFAULT, time=clock, kept={} if kept is None else kept, **given)  # type: ignore[arg-type]
+    return tuning.chosen(DEFAULT, time=clock, **given)  # type: ignore[arg-type]
 
 
 def test_the_quickest_is_kept_and_found_again(files: Path) -> None:
     clock = Clock(rows16=0.5, rows4=0.7)
-    kept: dict[str, Shape] = {}
-    assert choose(clock, kept).warps == 16
+    assert choose(clock).warps == 16
     asked = len(clock.asked)
     assert asked <= 1 + tuning.MOST
-    assert choose(clock, kept).warps == 16  # in the process
-    assert choose(clock).warps == 16  # in another
+    assert choose(clock).warps == 16
     assert len(clock.asked) == asked
     assert [p.suffix for p in files.iterdir()] == [".json"]
 
@@ -106,14 +106,9 @@ def test_candidates_are_few_and_can_be_launched() -> None:
 
 
 def test_when_it_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    capturing = False
-    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing)
     assert tuning.is_on(1 << 20)
     assert not tuning.is_on(1 << 10)
     monkeypatch.setenv("LOSSDSL_AUTOTUNE", "0")
-    assert not tuning.is_on(1 << 20)
-    monkeypatch.setenv("LOSSDSL_AUTOTUNE", "1")
-    capturing = True
     assert not tuning.is_on(1 << 20)
 
 
@@ -136,42 +131,92 @@ class Kernel:
         return launch
 
 
-def launched(calls: int, spills: Callable[[dict[str, Any]], int], *, whole: bool = False) -> list[tuple[str, int, int]]:
-    """The shapes of so many calls on 600 rows of 2000 entries."""
+def launch_of(spills: Callable[[dict[str, Any]], int], whole: bool) -> tuple[Launch, list[tuple[str, int, int]]]:
+    """The stage of a row's loss, and what is launched of it."""
     rows, blocks = Kernel("rows", spills), Kernel("blocks", spills)
     blocks.launched = rows.launched
-    launch = Launch(
-        rows,
-        None if whole else blocks,
-        rows=("N",),
-        sweeps=("C",),
-        along=("C",),
-        sizes=("N", "C"),
-        tensors=[(("N", "C"), 1)],
-        tiles=(3, 3),
-        parts=2,
-        stops=(0,),
-    )
+    axes: dict[str, Any] = {"rows": ("N",), "sweeps": ("C",), "along": ("C",), "sizes": ("N", "C"), "stops": (0,)}
+    made = Launch(rows, None if whole else blocks, tensors=[(("N", "C"), 1)], tiles=(3, 3), parts=2, **axes)
+    return made, rows.launched
+
+
+def launched(calls: int, spills: Callable[[dict[str, Any]], int], *, whole: bool = False) -> list[tuple[str, int, int]]:
+    """The shapes of so many calls on 600 rows of 2000 entries."""
+    launch, found = launch_of(spills, whole)
     for _ in range(calls):
         launch.run(torch.device("cpu"), torch.float32, [600, 2000], [torch.empty(600, 2000)])
-    return rows.launched
+    return found
 
 
 def test_a_kernel_that_spills_is_launched_once() -> None:
-    """What the compiler has made is known after a launch; later ones take a lighter shape, until none spills."""
+    """What the compiler has made is known after a launch; others of the same call take a lighter shape, until none
+    spills: a graph that is captured afterwards finds what it needs compiled."""
     plain = launched(3, lambda _: 0)
     assert len(set(plain)) == 1
     kind, warps, block = plain[0]
-    assert launched(3, lambda o: o["num_warps"] == warps and 8) == [plain[0], *[(kind, 2 * warps, block)] * 2]
-    found = launched(12, lambda o: o["B_C"] > 1024 and 8)
-    assert found[-1] == ("blocks", 8, 1024)
-    assert found[-3:] == [found[-1]] * 3
+    assert launched(3, lambda o: o["num_warps"] == warps and 8) == [plain[0], *[(kind, 2 * warps, block)] * 3]
+    found = launched(3, lambda o: o["B_C"] > 1024 and 8)
+    assert found[-3:] == [("blocks", 8, 1024)] * 3
+    assert len(set(found[:-2])) == len(found[:-2])
     assert [kind for kind, *_ in found] == sorted((kind for kind, *_ in found), reverse=True)  # rows first
     with pytest.warns(UserWarning, match="keeps 8 values in memory") as said:
         assert {kind for kind, *_ in launched(9, lambda _: 8, whole=True)} == {"rows"}
     assert len(said) == 1  # at the heaviest use of threads, and once
     with shaped(warps=4):
         assert launched(2, lambda _: 8) == [("rows", 4, block)] * 2  # by hand: as it was asked for
+
+
+@pytest.mark.parametrize("how", ["captured", "over what it reads"])
+def test_a_launch_that_cannot_be_repeated_is_not(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launching, "capturing", lambda _: how == "captured")
+    launch, found = launch_of(lambda o: 8 if o["num_warps"] == 8 else 0, False)
+    for _ in range(2):
+        given = torch.device("cpu"), torch.float32, [600, 2000], [torch.empty(600, 2000)]
+        launch.run(*given, alone=how != "captured")
+    assert [warps for _, warps, _ in found] == [8, 16]
+
+
+def test_a_graph_is_captured_with_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tuned shape, from memory: no file is read, nothing is timed and no text is hashed; nor at later calls."""
+    times, captured = [0], [False]
+    monkeypatch.setattr(launching, "properties", lambda _: Device())
+    monkeypatch.setattr(launching, "on_device", lambda _: contextlib.nullcontext())
+    monkeypatch.setattr(launching, "capturing", lambda _: captured[0])
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "a device")
+    monkeypatch.setattr(Launch, "source", lambda self: "")
+    monkeypatch.setattr(launching, "run_of", lambda x, tile: 4)
+
+    def clock(_: torch.device, run: Callable[[], object]) -> float:
+        assert not captured[0]
+        times[0] += 1
+        run()
+        return 1.0 if found[-1][1] != 16 else 0.5
+
+    monkeypatch.setattr(launching, "_seconds", clock)
+    launch, found = launch_of(lambda _: 0, True)
+
+    def call(rows: int) -> tuple[str, int, int]:
+        launch.run(torch.device("cuda", 0), torch.float32, [rows, 2000], [torch.empty(rows, 2000, device="meta")])
+        return found[-1]
+
+    captured[0] = True
+    plain = call(600)
+    assert plain[1] != 16
+    assert not times[0]
+    captured[0] = False
+    assert call(600)[1] == 16
+    assert 1 < times[0] <= 1 + tuning.MOST
+    timed = times[0]
+    monkeypatch.setattr(launching, "chosen", None)
+    captured[0] = True
+    assert call(600)[1] == 16
+    assert call(601)[1] == 16  # of one class
+    assert call(5000) == plain  # of another, which no call has seen
+    captured[0] = False
+    assert call(600)[1] == 16
+    assert times[0] == timed
+    monkeypatch.setenv("LOSSDSL_AUTOTUNE", "0")
+    assert call(600) == plain
 
 
 def test_arrays_of_its_own_are_no_spills() -> None:

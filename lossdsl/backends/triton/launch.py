@@ -81,6 +81,11 @@ def on_device(device: torch.device) -> contextlib.AbstractContextManager[Any]:
     return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
 
 
+def capturing(device: torch.device) -> bool:
+    """Whether a CUDA graph is captured, in which nothing may wait and nothing be timed."""
+    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+
 FORCED: ContextVar[dict[str, Any] | None] = ContextVar("FORCED", default=None)
 
 
@@ -129,7 +134,7 @@ class Launch:
         self.tiles = tiles
         self.parts = parts
         self.stops = stops
-        self.kept: dict[str, Shape] = {}  # what tuning has chosen
+        self.kept: dict[tuple[Any, ...], Shape] = {}  # what tuning has chosen
         self.instead: dict[tuple[Any, ...], Shape] = {}  # of kernels that spill registers: a lighter shape
         self.told: set[Shape] = set()  # that spill, and for which there is no other
 
@@ -175,33 +180,56 @@ class Launch:
         options: dict[str, Any] = {"REAL": tl.float64 if wide else tl.float32, **even}
         tuned = not (forced or alone) and self.sweeps and device.type == "cuda" and is_on(rows * length)
         if tuned:
-            shape = chosen(
-                shape,
-                whole=whole,
-                rows=rows,
-                length=length,
-                key=(
-                    self.source(),
-                    torch.cuda.get_device_name(device),
-                    triton.__version__,
-                    sorted(even.items()),
-                    [(x.dtype, run_of(x, t)) for (_, t), x in zip(self.tensors, tensors, strict=True) if t is not None],
-                ),
-                time=lambda s: _seconds(device, lambda: self.start(device, s, rows, extents, arguments, dict(options))),
-                kept=self.kept,
-                warp=on.warp,
-            )
+            shape = self.tuned(shape, device, real, rows, length, extents, arguments, options, tensors)
         key = (shape, wide, *even.values(), *(x.dtype for x in tensors))
         shape = self.instead.get(key, shape)
         with on_device(device):
-            spilled = self.start(device, shape, rows, extents, arguments, options)
-        if spilled and not forced:  # known once it is compiled: for the next call
-            less = lighter(shape, whole, on, run)
-            if less is not None and not tuned:
-                self.instead[key] = less
-            elif less is None and shape not in self.told:
-                self.told.add(shape)
-                warnings.warn(_too_long(length, spilled), stacklevel=2)
+            spilled = self.start(device, shape, rows, extents, arguments, dict(options))
+            while spilled and not forced:  # known once it is compiled
+                less = lighter(shape, whole, on, run)
+                if less is None:
+                    if shape not in self.told:
+                        self.told.add(shape)
+                        warnings.warn(_too_long(length, spilled), stacklevel=2)
+                    return
+                if tuned or alone or capturing(device):  # the last two can't be launched again: for the next call
+                    if not tuned:
+                        self.instead[key] = less
+                    return
+                self.instead[key] = shape = less
+                spilled = self.start(device, shape, rows, extents, arguments, dict(options))
+
+    def tuned(
+        self,
+        default: Shape,
+        device: torch.device,
+        real: torch.dtype,
+        rows: int,
+        length: int,
+        extents: dict[str, int],
+        arguments: list[Any],
+        options: dict[str, Any],
+        tensors: Sequence[Tensor],
+    ) -> Shape:
+        """The quickest shape for these sizes, timed once. While a CUDA graph is captured nothing can be timed: then the
+        shape that calls before it have found."""
+        even = sorted((k, v) for k, v in options.items() if k.startswith("EVEN_"))
+        runs = [(x.dtype, run_of(x, t)) for (_, t), x in zip(self.tensors, tensors, strict=True) if t is not None]
+        near = (default, power_of_2(rows), power_of_2(length), device.index, real, *even, *runs)
+        found = self.kept.get(near)
+        if found is None:
+            if capturing(device):
+                return default
+            found = self.kept[near] = chosen(
+                default,
+                whole=self.blocks is None,
+                rows=rows,
+                length=length,
+                key=(self.source(), torch.cuda.get_device_name(device), triton.__version__, even, runs),
+                time=lambda s: _seconds(device, lambda: self.start(device, s, rows, extents, arguments, dict(options))),
+                warp=properties(device).warp,
+            )
+        return found
 
     def start(
         self,
@@ -322,9 +350,12 @@ def _least(run: Callable[[], object]) -> float:
 
 def number(x: Tensor, real: torch.dtype, device: torch.device) -> Any:
     """A parameter as a kernel takes it: its address where it is on the device; else a number, which in float64 needs an
-    address as well, since kernels take numbers in float32."""
-    if x.device.type == device.type:
+    address as well, since kernels take numbers in float32. TypeError for one on another device, whose address isn't
+    theirs."""
+    if x.device == device:
         return x
+    if x.device.type == device.type:
+        raise TypeError(f"tensors are on {device} and on {x.device}")
     if not x.dtype.is_floating_point:
         return int(x)
     if real == torch.float64:

@@ -24,12 +24,8 @@ GAIN = 0.97  # of the default's time, which another shape has to beat: less is n
 
 
 def is_on(entries: int) -> bool:
-    """Whether to tune a call on so many entries: never while a CUDA graph is captured, which nothing may wait in."""
-    import torch
-
-    if os.environ.get("LOSSDSL_AUTOTUNE", "1") == "0" or entries <= SMALL:
-        return False
-    return not torch.cuda.is_current_stream_capturing()
+    """Whether a call on so many entries is worth tuning, and nobody has turned it off."""
+    return entries > SMALL and os.environ.get("LOSSDSL_AUTOTUNE", "1") != "0"
 
 
 def candidates(shape: Shape, whole: bool, warp: int = 32) -> tuple[Shape, ...]:
@@ -55,22 +51,19 @@ def chosen(
     length: int,
     key: tuple[Any, ...],
     time: Callable[[Shape], float],
-    kept: dict[str, Shape],
     warp: int = 32,
 ) -> Shape:
-    """The quickest shape for this class of sizes: from `kept`, from a file, or by timing each candidate.
+    """The quickest shape for this class of sizes: from a file, or by timing each candidate.
 
     `key` says, by its repr, what else the choice hangs on.
     """
     name = hashlib.sha256(repr((key, default, power_of_2(rows), power_of_2(length))).encode()).hexdigest()
-    if name not in kept:
-        path = folder() / f"{name}.json"
-        found = read(path)
-        if found is None:
-            found = measured(default, candidates(default, whole, warp), time)
-            write(path, found)
-        kept[name] = found
-    return kept[name]
+    path = folder() / f"{name}.json"
+    found = read(path)
+    if found is None:
+        found = measured(default, candidates(default, whole, warp), time)
+        write(path, found)
+    return found
 
 
 def measured(default: Shape, among: tuple[Shape, ...], time: Callable[[Shape], float]) -> Shape:
