@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 
 from lossdsl.check.typed import CheckedLoss
 from lossdsl.check.types import Type, base_axis
+from lossdsl.ir.beyond import by_the_others
 from lossdsl.ir.builder import Builder
 from lossdsl.ir.graph import Graph, Leaf
 from lossdsl.ir.inputs import State, computed_default, hardened, input_leaf, input_value, where
@@ -41,7 +42,8 @@ def lower(checked: CheckedLoss, registry: Registry, hard: Collection[str] = (), 
         outputs = _outputs(state, over)
     except RecursionError:
         raise state.fail("E0801", "the loss is nested too deep", Span(0, 0), "", "split it into named values") from None
-    return b.graph(outputs)
+    graph = b.graph(outputs)
+    return by_the_others(graph, registry) if rewriting else graph
 
 
 def _row_axes(checked: CheckedLoss, axes: Sequence[str]) -> tuple[str, ...]:

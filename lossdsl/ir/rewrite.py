@@ -44,13 +44,14 @@ def rules() -> dict[str, tuple[Rule, ...]]:
         masks,
         onehot,
         opposites,
+        parts,
         softmax,
         sums,
     )
 
     table: dict[str, list[Rule]] = {}
-    order = (masks, algebra, onehot, softmax, apart, logistic, logarithms, exponentials, differences, opposites, sums)
-    for module in order:
+    numbers = (parts, logistic, logarithms, exponentials, differences, opposites)
+    for module in (masks, algebra, onehot, softmax, apart, *numbers, sums):
         for rule in module.RULES:
             for op in rule.ops:
                 table.setdefault(op, []).append(rule)

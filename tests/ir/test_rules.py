@@ -163,9 +163,9 @@ class Programs:
             case 4:
                 return b.node("expm1", [rng.choice([b.const(0), b.node("log1p", [p])])])
             case 5:
-                inner = rng.choice(
-                    [b.node("exp", [x]), b.node("expm1", [self.reals[2]]), b.node("neg", [p]), b.const(0)]
-                )
+                some = b.reduce("sum", ("C",), p, b.node("lt", [b.index("C"), b.const(3)]))
+                less = [b.node("neg", [p]), b.node("neg", [some])]
+                inner = rng.choice([b.node("exp", [x]), b.node("expm1", [self.reals[2]]), *less, b.const(0)])
                 return b.node("log1p", [inner])
             case 6:
                 return b.node("relu", [rng.choice([b.node("add", [one, p]), b.node("detach", [two])])])
@@ -181,9 +181,14 @@ class Programs:
     def positive(self, depth: int) -> int:
         b, rng = self.b, self.rng
         x = self.real(depth - 1)
-        match rng.randrange(6):
+        match rng.randrange(8):
             case 0:
                 return b.node("exp", [b.node("neg", [b.node("abs", [x])])])
+            case 6 | 7 as which:
+                some = b.reduce(
+                    "sum", ("C",), b.node("softmax", [self.reals[0]], ("C",)), b.node("lt", [b.index("C"), b.const(2)])
+                )
+                return some if which == 6 else b.node("sub", [b.const(1), some])
             case 1:
                 return b.node("add", [b.const(1), b.node("exp", [b.node("neg", [b.node("abs", [x])])])])
             case 2:
@@ -199,6 +204,7 @@ class Programs:
     def condition(self) -> int:
         b, rng = self.b, self.rng
         hot, mask, x = self.hot, self.mask, self.reals[0]
+        p = b.node("softmax", [x], ("C",))
         options: list[Callable[[], int]] = [
             lambda: hot,
             lambda: mask,
@@ -207,6 +213,8 @@ class Programs:
             lambda: b.node("or", [hot, mask]),
             lambda: b.node("ne", [b.index("C"), self.y]),
             lambda: b.node(rng.choice(["lt", "le", "gt", "ge"]), [x, self.reals[2]]),
+            lambda: b.node(rng.choice(["lt", "le", "eq"]), [p, self.pick(p)]),
+            lambda: b.node("lt", [b.node("sigmoid", [x]), b.node("sigmoid", [self.reals[2]])]),
             lambda: b.const(True),
         ]
         return rng.choice(options)()

@@ -80,13 +80,13 @@ def _left_out(b: Builder, mask: int, axes: Attr) -> dict[str, int] | None:
         return None
     index, y = b[equal].args
     same = b[index].op == "index" and b[index].attrs == axes and not b.type(y).axes & set(axes)
-    return {axes[0]: y} if same and _is_an_index(b, y, axes[0]) else None
+    return {axes[0]: y} if same and is_an_index(b, y, axes[0]) else None
 
 
-def _is_an_index(b: Builder, y: int, axis: str) -> bool:
+def is_an_index(b: Builder, y: int, axis: str) -> bool:
     """Whether y surely is the place of a class, whatever it is chosen by."""
     if b[y].op == "select":
-        return all(_is_an_index(b, a, axis) for a in b[y].args[1:])
+        return all(is_an_index(b, a, axis) for a in b[y].args[1:])
     return is_place(b, y, axis)
 
 

@@ -111,15 +111,18 @@ def _add_up(b: Builder, terms: Terms) -> int:
 
 def _log_odds(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
     """log p_j - log p_k = z_j - z_k, for one entry or all against one of the same softmax."""
-    whole = [_picked_whole(b, n) for n in args]
-    if None in whole or b[args[0]].op == b[args[1]].op == "logp":
-        return None
-    x, y = whole
-    if x is None or y is None or x[0] != y[0]:
+    logits = two_logits(b, *args)
+    return None if logits is None else b.node("sub", list(logits))
+
+
+def two_logits(b: Builder, *args: int) -> tuple[int, int] | None:
+    """The logits of two log-probabilities of one softmax, of which one at least is an entry."""
+    x, y = (_picked_whole(b, n) for n in args)
+    if x is None or y is None or x[0] != y[0] or x[1] == y[1] is None:
         return None
     z = b[x[0]].args[0]
-    parts = [z if place is None else b.pick(z, place) for _, place in (x, y)]
-    return b.node("sub", parts)
+    first, second = (z if place is None else b.pick(z, place) for _, place in (x, y))
+    return first, second
 
 
 def _picked_whole(b: Builder, n: int) -> tuple[int, dict[str, int] | None] | None:
@@ -148,7 +151,7 @@ def _logp_of_shifted(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...])
     axes = attrs[0]
     if not isinstance(axes, tuple):
         return None
-    if node.op == "logp" and node.attrs[0] == axes and len(node.args) == 1:
+    if node.op == "logp" and node.attrs[0] == axes and (len(node.args) == 1 or len(args) == 2):
         return b.node("logp", (node.args[0], *args[1:]), attrs)
     if node.op in ("add", "sub"):
         x, y = node.args
