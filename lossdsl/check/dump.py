@@ -79,7 +79,7 @@ def _attribute(attribute: Attribute) -> str:
 
 def _type(term: Term, order: dict[str, int]) -> str:
     axes = sorted(term.type.axes, key=lambda a: (order.get(a, len(order)), a))
-    where = f" in {term.type.interval}" if term.type.interval != Interval() else ""
+    where = f" in {term.type.interval}" if str(term.type.interval) != str(Interval()) else ""
     return term.type.kind + (f"[{', '.join(axes)}]" if axes else "") + where
 
 

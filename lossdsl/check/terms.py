@@ -115,11 +115,7 @@ class Terms:
         kind = result_kind(record, [a.type.kind for a in args])
         if kind == "bool" and name in ("add", "sub", "mul", "neg"):
             kind = "int"
-        inside = all(
-            d.low <= a.type.interval.low and a.type.interval.high <= d.high
-            for a, d in zip(args, record.domain, strict=False)
-        )
-        interval = record.range(*(a.type.interval for a in args)) if inside else REALS
+        interval = record.enclosure(*(a.type.interval for a in args))
         return self.make(name, args, (), Type(axes, kind, interval), span)
 
     def both(self, masks: Sequence[Term], span: Span) -> Term | None:

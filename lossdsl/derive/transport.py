@@ -56,9 +56,9 @@ def _read_attr(a: Any) -> Attr:
 
 def _type(t: Type) -> list[Any]:
     i = t.interval
-    return [sorted(t.axes), t.kind, repr(i.low), repr(i.high), i.low_open, i.high_open]
+    return [sorted(t.axes), t.kind, repr(i.low), repr(i.high), i.low_open, i.high_open, i.nan]
 
 
 def _read_type(data: list[Any]) -> Type:
-    axes, kind, low, high, low_open, high_open = data
-    return Type(frozenset(axes), kind, Interval(float(low), float(high), low_open, high_open))
+    axes, kind, low, high, *flags = data
+    return Type(frozenset(axes), kind, Interval(float(low), float(high), *flags))

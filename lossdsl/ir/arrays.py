@@ -76,7 +76,10 @@ def _extreme(arithmetic: Arithmetic, name: str, x: Array, dims: tuple[int, ...],
     neutral = float("-inf") if name == "max" else float("inf")
     whole = arithmetic.real(np.where(keep, arithmetic.real(x), arithmetic.constant(neutral)))
     function = np.max if name == "max" else np.min
-    return arithmetic.real(function(whole, axis=dims, keepdims=True, initial=arithmetic.constant(neutral)))
+    found = function(whole, axis=dims, keepdims=True, initial=arithmetic.constant(neutral))
+    if whole.dtype == object:  # in which numpy loses a NaN
+        found = np.where(np.any(whole != whole, axis=dims, keepdims=True), whole.sum(axis=dims, keepdims=True), found)
+    return arithmetic.real(found)
 
 
 def _argmax(arithmetic: Arithmetic, x: Array, dims: tuple[int, ...], keep: Array) -> Array:

@@ -76,6 +76,8 @@ def multiprecision() -> Arithmetic:
     own = shared(real)
     own["mul"] = product(real)
     own["div"] = guarded(divide)
+    own["maximum"] = guarded(lambda x, y: x if x >= y or mp.isnan(x) else y)  # numpy loses a NaN of objects
+    own["minimum"] = guarded(lambda x, y: x if x <= y or mp.isnan(x) else y)
     own["pow"] = guarded(lambda x, y: _mp_power(mp, x, y))
     own["round"] = guarded(near(mp.nint, lambda x: x))
     own["floor"] = guarded(near(mp.floor, lambda x: x))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lossdsl.check.types import Type, index_kind
 from lossdsl.ir.graph import Attr
-from lossdsl.primitives.interval import NONNEGATIVE, NONPOSITIVE, REALS, Interval, point
+from lossdsl.primitives.interval import NONNEGATIVE, REALS, Interval, point
 from lossdsl.source.diagnostic import InternalError
 
 if TYPE_CHECKING:
@@ -45,10 +45,12 @@ def infer(builder: Builder, op: str, args: tuple[int, ...], attrs: tuple[Attr, .
         case "reduce":
             return _reduce(builder, str(attrs[0]), _names(attrs[1]), types, axes)
         case "logp":
-            interval = NONPOSITIVE if len(args) == 1 else REALS  # a masked entry may exceed the others' log-sum
-            return Type(axes, "real", interval)
+            own = types[0].interval  # of finite entries it is finite; a masked one may exceed the others' log-sum
+            interval = Interval(-inf, 0.0 if len(args) == 1 else inf, own.finite, own.finite and len(args) > 1)
+            return Type(axes, "real", interval.or_none(own.nan or not own.finite))
         case "cumsum":
-            return Type(axes | {str(attrs[0])}, join_kinds("int", types[0].kind), REALS)  # it counts up, even of ones
+            interval = REALS.or_none(_no_sum(types[0].interval))  # it counts up, even of ones
+            return Type(axes | {str(attrs[0])}, join_kinds("int", types[0].kind), interval)
         case "order":
             source, target = str(attrs[0]), str(attrs[1])
             return Type(axes - {source} | {target}, index_kind(source), NONNEGATIVE)
@@ -56,17 +58,19 @@ def infer(builder: Builder, op: str, args: tuple[int, ...], attrs: tuple[Attr, .
             indices = NO_AXES.union(*(t.axes for t in types[1:]))
             return Type((types[0].axes - set(_names(attrs[0]))) | indices, types[0].kind, types[0].interval)
         case "scatter":
-            return Type(axes - set(_names(attrs[1])) | {str(attrs[0])}, "real", REALS)
+            interval = REALS.or_none(_no_sum(types[0].interval))
+            return Type(axes - set(_names(attrs[1])) | {str(attrs[0])}, "real", interval)
         case "detach":
             return types[0]
         case "root":
-            return Type(axes, "real", types[0].interval.hull(types[1].interval))
+            interval = types[0].interval.hull(types[1].interval)
+            return Type(axes, "real", interval.or_none(types[2].interval.nan))
         case "logdet":
-            return Type(axes - {str(a) for a in attrs}, "real", REALS)
+            return Type(axes - {str(a) for a in attrs}, "real", REALS.or_none())
         case "inverse" | "transpose_inverse":
-            return Type(axes, "real", REALS)
+            return Type(axes, "real", REALS.or_none())
         case "solve":
-            return Type((types[1].axes | types[0].axes) - {str(attrs[0])}, "real", REALS)
+            return Type((types[1].axes | types[0].axes) - {str(attrs[0])}, "real", REALS.or_none())
         case "eigvals":
             return Type(axes - {str(attrs[0]), str(attrs[1])} | {str(attrs[2])}, "real", REALS)
         case "eigvecs":
@@ -102,14 +106,7 @@ def _primitive(builder: Builder, op: str, types: list[Type], axes: frozenset[str
             kind = "int"  # true + true is 2, and a sum of indices is none
     else:
         kind = record.kind
-    inside = all(_within(t.interval, d) for t, d in zip(types, record.domain, strict=False))
-    interval = record.range(*(t.interval for t in types)) if inside else REALS
-    return Type(axes, kind, interval)
-
-
-def _within(x: Interval, domain: Interval) -> bool:
-    """Outside its domain a primitive is NaN, of which no interval tells anything."""
-    return domain.low <= x.low and x.high <= domain.high
+    return Type(axes, kind, record.enclosure(*(t.interval for t in types)))
 
 
 def _reduce(builder: Builder, name: str, over: tuple[str, ...], types: list[Type], axes: frozenset[str]) -> Type:
@@ -119,5 +116,12 @@ def _reduce(builder: Builder, name: str, over: tuple[str, ...], types: list[Type
         kind = "int"
     if name == "argmax":
         kind = index_kind(over[0])
-    interval = record.range(types[0].interval) if record.range else REALS
-    return Type(axes - set(over), kind, interval)
+    own = types[0].interval
+    interval = record.range(own) if record.range else REALS
+    none = own.nan or (name == "sum" and _no_sum(own)) or (name == "logsumexp" and inf in own)
+    return Type(axes - set(over), kind, interval.or_none(none and kind in ("real", "number")))
+
+
+def _no_sum(x: Interval) -> bool:
+    """Whether a sum of such terms may be none."""
+    return x.nan or (inf in x and -inf in x)

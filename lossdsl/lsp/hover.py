@@ -45,7 +45,8 @@ def _code(text: str) -> str:
 
 
 def _range(interval: Interval | None) -> str:
-    return f", in {interval}" if interval is not None and interval not in (REALS, Interval(low_open=True)) else ""
+    told = str(interval or REALS)
+    return f", in {told}" if told not in (str(REALS), str(Interval(low_open=True))) else ""
 
 
 def described(checked: CheckedLoss, of: Type) -> str:

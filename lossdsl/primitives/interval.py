@@ -2,26 +2,28 @@
 
 Endpoints are floats. They bound the value in real arithmetic; an open end at ±inf says that the infinity itself is not
 taken. Operations may widen, never narrow: everything that reads an interval (lints, the choice of a guarded product)
-stays right when it is too wide. Rounded ends are therefore moved outwards.
+stays right when it is too wide. Rounded ends are therefore moved outwards. `nan` says that the value may be none: a
+logarithm below 0, 0/0, inf - inf. A test of it fails, so no test of it is known to hold.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf, nextafter
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """All reals x with low <= x <= high, an open end excluded."""
+    """All reals x with low <= x <= high, an open end excluded; `nan`: and no value at all."""
 
     low: float = -inf
     high: float = inf
     low_open: bool = False
     high_open: bool = False
+    nan: bool = False
 
     def __contains__(self, x: float) -> bool:
         above = self.low < x or (self.low == x and not self.low_open)
@@ -40,7 +42,11 @@ class Interval:
         """The smallest interval that holds both."""
         low = min((self.low, self.low_open), (other.low, other.low_open))
         high = max((self.high, not self.high_open), (other.high, not other.high_open))
-        return Interval(low[0], high[0], low[1], not high[1])
+        return Interval(low[0], high[0], low[1], not high[1], self.nan or other.nan)
+
+    def or_none(self, none: bool = True) -> Interval:
+        """The same, which may have no value, too."""
+        return replace(self, nan=True) if none and not self.nan else self
 
 
 REALS = Interval()  # reals and ±inf: what an input of kind real may hold
@@ -91,7 +97,7 @@ def add(a: Interval, b: Interval) -> Interval:
     """The interval of x + y."""
     low, low_open = _sum_end((a.low, a.low_open), (b.low, b.low_open), -inf)
     high, high_open = _sum_end((a.high, a.high_open), (b.high, b.high_open), inf)
-    return Interval(low, high, low_open, high_open)
+    return Interval(low, high, low_open, high_open, (inf in a and -inf in b) or (-inf in a and inf in b))
 
 
 def _sum_end(a: End, b: End, side: float) -> End:
@@ -163,7 +169,11 @@ def _inverse(x: float) -> tuple[float, float]:
 
 
 def div(a: Interval, b: Interval) -> Interval:
-    """The interval of x/y."""
+    """The interval of x/y: 0/0 and inf/inf are none."""
+    return _quotient(a, b).or_none((0.0 in a and 0.0 in b) or not (a.finite or b.finite))
+
+
+def _quotient(a: Interval, b: Interval) -> Interval:
     if 0.0 in b and 0.0 not in a and a.low >= 0 and b.low >= 0:
         quotient = mul(a, Interval(_inverse(b.high)[0], inf, b.high_open))
         return Interval(quotient.low, inf, quotient.low_open)
@@ -263,21 +273,28 @@ def constant(within: Interval) -> Callable[..., Interval]:
 
 def less(a: Interval, b: Interval) -> Interval:
     """The interval of the bool x < y."""
-    if a.high < b.low or (a.high == b.low and (a.high_open or b.low_open)):
-        return ONE
+    if _below(a, b):
+        return UNIT if a.nan or b.nan else ONE
     return ZERO if a.low >= b.high else UNIT
 
 
 def less_equal(a: Interval, b: Interval) -> Interval:
     """The interval of the bool x <= y."""
-    return sub(ONE, less(b, a))
+    if _below(b, a):
+        return ZERO
+    return ONE if a.high <= b.low and not (a.nan or b.nan) else UNIT
 
 
 def equal(a: Interval, b: Interval) -> Interval:
     """The interval of the bool x == y."""
-    if less(a, b) == ONE or less(b, a) == ONE:
+    if _below(a, b) or _below(b, a):
         return ZERO
-    return ONE if a == b and a.low == a.high else UNIT
+    return ONE if a == b and a.low == a.high and not a.nan else UNIT
+
+
+def _below(a: Interval, b: Interval) -> bool:
+    """Whether every value of the one is less than every value of the other."""
+    return a.high < b.low or (a.high == b.low and (a.high_open or b.low_open))
 
 
 def power(a: Interval, b: Interval) -> Interval:
@@ -285,7 +302,7 @@ def power(a: Interval, b: Interval) -> Interval:
     if b.low == b.high and math.isfinite(b.low):
         return _power_of(a, b.low)
     if a.low < 0:
-        return REALS
+        return REALS.or_none()
     if b.low > 0 and b.high <= nextafter(b.low, inf):  # a constant that no float is: x^y goes one way in y
         return _power_of(a, b.low).hull(_power_of(a, b.high))
     if a.high <= 1 and b.low >= 0:
@@ -300,7 +317,7 @@ def _power_of(a: Interval, n: float) -> Interval:
         return reciprocal(_power_of(a, -n))
     if a.low < 0:
         if n != int(n):
-            return NONNEGATIVE
+            return NONNEGATIVE.or_none()
         if n % 2:
             return increasing(lambda x: _pow(x, n), exact=(-1.0, 0.0, 1.0))(a)
         a = absolute(a)

@@ -8,9 +8,8 @@ from lossdsl.primitives.record import Primitive
 
 
 def _range(x: Interval, y: Interval) -> Interval:
-    if y.low > 0:
-        return Interval(0.0, y.high)
-    return interval.REALS
+    none = not x.finite or 0.0 in y
+    return Interval(0.0, y.high).or_none(none) if y.low > 0 else interval.REALS.or_none(none)
 
 
 RECORD = Primitive(

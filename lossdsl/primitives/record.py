@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
-from lossdsl.primitives.interval import Interval
+from lossdsl.primitives.interval import REALS, Interval
 
 Formula = Callable[..., Any]  # (f, x, …) -> value
 Formulas = Callable[..., tuple[Any, ...]]  # (f, x, …) -> one partial derivative an argument
@@ -61,3 +62,15 @@ class Primitive:
     commutative: bool = False
     rounding: bool = False
     argument_kind: str = "real"  # what arguments must be at most: "real", "int", "bool"; bool ⊂ int ⊂ real
+
+    def enclosure(self, *args: Interval) -> Interval:
+        """The interval of the value: `range` where the arguments lie in the domain, else anything and nothing."""
+        pairs = [*zip(args, self.domain, strict=False)]
+        if any(a.low < d.low or a.high > d.high for a, d in pairs):
+            return REALS.or_none()
+        found = self.range(*args)
+        if self.kind == "bool":  # a test has an answer
+            return found
+        outside = any(end in a and end not in d for a, d in pairs for end in (-inf, inf))
+        read = args[1:] if self.name == "select" else args
+        return found.or_none(outside or any(a.nan for a in read))

@@ -7,6 +7,19 @@ import pytest
 from tests.derive.test_claims import HEAD, verdicts
 
 X = "loss l\ninput x[N]\n"
+Z = "loss l\ninput z[N, C]\n"
+NONE = [  # tests that hold of numbers, of sides that may be none
+    "relu(log(x)) >= 0",
+    "exp(log(x) - log(y)) >= 0",
+    "(x / y)^2 >= 0",
+    "abs(x / y) >= 0",
+    "sigmoid(log(x) - log(y)) <= 1",
+    "sqrt(x) <= inf",
+    "x / x > 0",
+    "exp(log(x)) < x + 1",
+    "min(sqrt(x), 3) <= 3",
+    "not (tanh(sqrt(x)) != tanh(sqrt(x)))",
+]
 FALSE = [
     # powers with a base below 0
     (X + "param k = 2 in [1, 4]\nreturn x^k\n", "loss >= 0"),
@@ -59,6 +72,35 @@ FALSE = [
         "return if sqrt(u) > s - 5e8 then 1 else s - 5e8 - min(z, 0)\n",
         "loss >= 0",
     ),
+    (
+        "loss l\ninput u[N] in [0, inf)\ninput v[N] in [0, inf)\ninput s[N]\ninput z[N]\n"
+        "return if softplus(log(u) - log(v)) > s - 5e8 then 1 else s - 5e8 - min(z, 0)\n",
+        "loss >= 0",
+    ),
+    # a folded scalar lies where it lies, not where the node did that it was folded from
+    (X + "input y[N]: fixed\nreturn if x*y > 0 then exp(log(x*y)) else x*y\n", "loss >= 0"),
+    (X + "return if x > 0 then expm1(log(x)) else x - 1\n", "loss >= -1"),
+    (X + "return (if x > 1 then exp(log(x - 1)) else 0) + (x - 1)\n", "loss >= 0"),
+    # limits almost everywhere
+    (X + "param tau = 1 in [0, 2]\nreturn abs(x - 0.3137)^tau\n", "loss == 1 when tau -> 0"),
+    (X + "param tau = 1 in [0, 2]\nreturn tau / (tau + abs(x - 0.3137))\n", "loss == 0 when tau -> 0"),
+    (X + "param tau = 1 in [0, 2]\nreturn exp(-abs(x - 0.3137) / tau)\n", "loss == 0 when tau -> 0"),
+    # infinities move nowhere
+    (Z + "param temp = 1 in [0, 1]\nreturn argmax[C](z / temp)\n", "shift_invariant(z)"),
+    # a class of -inf leaves another a probability of 1
+    (
+        Z + "input t[N]: index C\ninput y[N]: fixed\ns = if C == t then z else (if y > 1e6 then -inf else z)\n"
+        "p = softmax[C](s)[t]\nreturn (1 - p) * (1 / (1 - p))\n",
+        "loss == 1",
+    ),
+    # numbers that are near others
+    (X + "return 0*x + 884279719003555 / 281474976710656\n", "loss >= pi"),
+    ("loss l\ninput x[N] in [1.7e308, inf)\nreturn 1 / (2*x)\n", "loss <= 0"),
+    (X + "return x*(1/x) + x*(2/x) - 3\n", "loss >= 0"),
+    # targets as numbers, ints below 0, three entries
+    (Z + "input t[N]: index C\nreturn t - 2 + 0*z[t]\n", "loss <= 0"),
+    (X + "input k[N]: int\nreturn x^2 + (k - 3)^2*k\n", "loss >= 0"),
+    *((f"{X}input y[N]\nreturn if {test} then 1 else -1\n", "loss >= 0") for test in NONE),
 ]
 
 
@@ -69,6 +111,10 @@ def test_a_false_claim_is_not_proved(text: str, claim: str) -> None:
 
 
 TRUE = [
+    ("loss l\ninput x[N] in (0, inf)\nreturn 1/x\n", "convex(x)", "second derivative"),
+    (X + "return sqrt(1e12 - x)^2\n", "loss == 1e12 - x", "where both sides have a value"),
+    (HEAD + "return 1 - softmax(logits)[target]\n", "loss >= 0", ""),
+    (Z + "input t[N]: index C\nreturn -1 / log_softmax[C](z)[t]\n", "loss >= 0", "from two on"),  # -inf for one
     (X + "input y[N]\nd = 1 + exp(x - y)\nreturn d * (1 / d)\n", "loss == 1", ""),
     ("loss l\ninput u[N] in [0, inf)\ninput s[N]\nreturn if sqrt(u) > s then 1 else s - min(s, 0)\n", "loss >= 0", ""),
     (X + "axis K = 3\nreturn x^2 + sum[K](K)\n", "loss >= 3", "K = 3"),
@@ -132,3 +178,15 @@ JUMPS = [
 def test_a_jump_refutes(text: str, claim: str) -> None:
     (verdict,) = verdicts(text, claim)
     assert verdict.status == "refuted", verdict
+
+
+ROUNDED = [
+    (X + "return (exp(x) + 1)^2 - exp(2*x) - 2*exp(x) - 1\n", "loss >= 0"),
+    (X + "input y[N]: fixed\nreturn exp(x)*(1 + exp(y)) - exp(x + y) - exp(x)\n", "loss <= 0"),
+]
+
+
+@pytest.mark.parametrize(("text", "claim"), ROUNDED)
+def test_what_may_be_rounding_refutes_nothing(text: str, claim: str) -> None:
+    (verdict,) = verdicts(text, claim)
+    assert verdict.status in ("held", "proved"), verdict

@@ -20,7 +20,7 @@ from lossdsl.derive.claims.verdict import Found
 from lossdsl.derive.points import probabilities, random_leaves, sizes_for
 from lossdsl.ir.builder import Builder
 from lossdsl.ir.graph import Graph, Leaf
-from lossdsl.ir.interpret import evaluate
+from lossdsl.ir.interpret import evaluate, trace
 from lossdsl.registry import Registry
 
 Leaves = dict[str, Any]
@@ -28,6 +28,7 @@ POINTS = 24
 DIGITS = 40
 DIGITS_OF_DECIMALS = 120  # of a decimal: more than the interpreter computes with
 TOLERANCE = 1e-40
+ROUNDED = 1e-100  # of the largest number met, of which 110 digits are known
 FAR = (4.0, 32.0, 256.0, 8192.0)  # how far out the last third of the points is: scaled, or moved, by this
 SEED = 0
 ALONG = "@along "
@@ -57,13 +58,17 @@ def draws(
         rng = np.random.default_rng(seed + k)
         few = classes[0] if k < POINTS // 3 else classes[k % len(classes)]
         counted = {a: few for a in graph.axes if base_axis(a) in class_axes(graph)}
-        sizes = sizes_for(graph, **SIZES[k % len(SIZES)], C=few, D=2) | counted
+        entries = 2 if k < POINTS // 3 else 2 + k % 2
+        sizes = sizes_for(graph, **SIZES[k % len(SIZES)], C=few, D=entries) | counted
+        sizes |= {a: few for a in class_axes(graph) if a not in sizes}  # that indices alone name
         if larger:
             batch = {base_axis(a) for a in graph.batch}
             sizes = {a: n if base_axis(a) in batch else LARGER[k % len(LARGER)] for a, n in sizes.items()}
         own = sized(sizes)
         sizes |= {a: own[base_axis(a)] for a in sizes if base_axis(a) in own}
         leaves = random_leaves(graph, sizes, rng)
+        below = {x.name for x in graph.leaves if x.type.kind == "int" and x.type.interval.low < -2 and k % 2}
+        leaves |= {n: leaves[n] - 3 for n in below if n != "@ignore_index"}
         if k < POINTS // 3:
             leaves = {n: _rounded(v, leaf_of(graph, n)) for n, v in leaves.items()}
         elif k >= POINTS - POINTS // 3:  # far out, where a loss is flat or steep
@@ -94,9 +99,9 @@ def _far(value: Any, leaf: Leaf, scale: float, by: float) -> Any:
     if leaf.type.kind != "real":
         return value
     if low == -np.inf and high == np.inf:
-        return value if leaf.role != "input" else value + by if by else value * scale
+        return value if leaf.role != "input" else value + by if by else np.minimum(value, 1e300) * scale
     if high == np.inf:
-        return value if low < 0 else low + (value - low) / scale if by else value * scale
+        return value if low < 0 else low + (value - low) / scale if by else np.minimum(value, 1e300) * scale
     if by and within.low_open and low > -np.inf:
         return low + (value - low) / scale
     return high - (high - value) / scale if by and within.high_open else value
@@ -146,16 +151,26 @@ def values(
     Where values are tested for being equal, 0.1 is a tenth, as in the file's text, but in probabilities (`sums`), which
     sum to 1 as floats.
     """
-    import mpmath
-
     probe = replace(graph, outputs=(("aux.claim", node),))
-    with mpmath.workdps(DIGITS_OF_DECIMALS):
-        tested = any(node.op in ("eq", "ne") for node in graph.nodes)  # a root keeps its digits where shifts are exact
-        given = {n: exact(v, tested and n not in sums) for n, v in leaves.items()}
-    found = evaluate(probe, registry, given, ["aux.claim"], "mpmath", sizes)["aux.claim"]
+    found = evaluate(probe, registry, _given(graph, leaves, sums), ["aux.claim"], "mpmath", sizes)["aux.claim"]
     own = [a for a in graph.axes if a in graph.nodes[node].type.axes]
     shape = [sizes[a] if a in own else 1 for a in axes]
     return np.broadcast_to(np.asarray(found, dtype=object).reshape(shape), [sizes[a] for a in axes])
+
+
+def _given(graph: Graph, leaves: Leaves, sums: Collection[str]) -> Leaves:
+    import mpmath
+
+    with mpmath.workdps(DIGITS_OF_DECIMALS):
+        tested = any(node.op in ("eq", "ne") for node in graph.nodes)  # a root keeps its digits where shifts are exact
+        return {n: exact(v, tested and n not in sums) for n, v in leaves.items()}
+
+
+def largest(graph: Graph, registry: Registry, sizes: Mapping[str, int], leaves: Leaves, sums: Collection[str]) -> Any:
+    """The largest finite number that the graph meets: what is that much smaller may be its rounding."""
+    seen = trace(graph, registry, _given(graph, leaves, sums), [n for n, _ in graph.outputs], "mpmath", sizes).values
+    sized = [abs(x) for value in seen.values() for x in np.asarray(value).flat if not isinstance(x, bool | np.bool_)]
+    return max((x for x in sized if x < np.inf), default=0)
 
 
 def differs(d: Any, size: Any, slack: float = TOLERANCE) -> bool:
@@ -191,7 +206,10 @@ def tried(
         found = values(graph, about.registry, sizes, leaves, graph.output("aux.node"), axes, sums)
         large = values(graph, about.registry, sizes, leaves, graph.outputs[-1][1], axes, sums)
         defined = [i for i in np.ndindex(found.shape) if found[i] == found[i]]
-        return any(fails(found[i], abs(large[i])) for i in defined) if defined else None
+        failed = [found[i] for i in defined if fails(found[i], abs(large[i]))]
+        if failed and not max(map(abs, failed)) > ROUNDED * largest(graph, about.registry, sizes, leaves, sums):
+            failed = []
+        return bool(failed) if defined else None
 
     fixed = {p.name: np.asarray(p.default) for p in about.checked.params if p.integer and p.name in sizing(about)}
 
@@ -214,7 +232,7 @@ def tried(
     count = 0
     for points in (
         itertools.chain(((s, {**_rest(graph, s), **x}) for s, x in first), drawn),
-        suspects(about, graph, sums) if anywhere else (),
+        ((s, {**_rest(graph, s), **x}) for s, x in suspects(about, graph, sums)) if anywhere else (),
     ):
         refuted, more = among(points)
         count += more
@@ -229,7 +247,7 @@ def beyond(about: Subject, b: Builder, node: int, fails: Fails, scale: int | Non
     """What was proved for the sizes that `proof` ends with, tried at larger ones: proved, or refuted."""
     graph = b.graph({"aux.node": node})
     own = file_sizes(about, dict.fromkeys(graph.axes, LARGER[0]))
-    axes = [a for a in axes_of(graph) if a not in own]
+    axes = [a for a in dict.fromkeys((*axes_of(graph), *class_axes(graph))) if a not in own]
     if not axes or ", for " not in proof:
         return Found("proved", proof)
     found = tried(about, b, node, fails, scale, far=(4.0, 64.0), larger=True)

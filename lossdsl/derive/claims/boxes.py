@@ -3,7 +3,7 @@
 An end is exact where the float operation is (checked by its error term), else moved by a unit in the last place; values
 of exp, log and their kin are moved by `ULPS`, which is more than the error of any C library or of numpy's own loops. So
 an enclosure contains the real value for every point of the box, and stays thin at 0 and 1, where bounds are attained.
-Infinite ends are limits: 0·inf is 0.
+Infinite ends are limits: 0·inf is 0. Outside its domain a function goes on as it is at the nearest end.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def _times(x: Array, y: Array) -> tuple[Array, Array]:
     def power(v: Array) -> Array:
         return np.asarray(np.abs(np.frexp(v)[0]) == 0.5)
 
-    tiny = (np.abs(z) < 1e-290) & (x != 0) & (y != 0)
-    return z, ((x == 0) | (y == 0) | power(x) | power(y) | np.isinf(x) | np.isinf(y)) & ~tiny
+    far = ((np.abs(z) < 1e-290) & (x != 0) & (y != 0)) | (np.isinf(z) & np.isfinite(x) & np.isfinite(y))
+    return z, ((x == 0) | (y == 0) | power(x) | power(y) | np.isinf(x) | np.isinf(y)) & ~far
 
 
 def mul(a: Boxes, b: Boxes) -> Boxes:
@@ -114,7 +114,8 @@ def reciprocal(a: Boxes, apart: bool = False) -> Boxes:
     low_zero, high_zero = a.low == 0, a.high == 0
 
     def inverse(x: Array) -> tuple[Array, Array]:
-        return 1 / np.where(x == 0, 1.0, x), (np.abs(np.frexp(x)[0]) == 0.5) | np.isinf(x)
+        y = 1 / np.where(x == 0, 1.0, x)
+        return y, ((np.abs(np.frexp(x)[0]) == 0.5) & np.isfinite(y)) | np.isinf(x)
 
     low = np.where(high_zero, -inf, _down(*inverse(a.high)))
     high = np.where(low_zero, inf, _up(*inverse(a.low)))
@@ -192,32 +193,14 @@ def _phi(x: Array) -> Array:
 
 exp = increasing(_quiet(np.exp), 0.0, exact=(0.0, -inf, inf))
 expm1 = increasing(_quiet(np.expm1), -1.0, exact=(0.0, -inf, inf))
-_log = increasing(_quiet(lambda x: np.log(np.maximum(x, 0.0))), exact=(0.0, 1.0, inf))
-_log1p = increasing(_quiet(lambda x: np.log1p(np.maximum(x, -1.0))), exact=(0.0, -1.0, inf))
-_sqrt = increasing(_quiet(lambda x: np.sqrt(np.maximum(x, 0.0))), 0.0, exact=(0.0, 1.0, 4.0, inf))
+log = increasing(_quiet(lambda x: np.log(np.maximum(x, 0.0))), exact=(0.0, 1.0, inf))
+log1p = increasing(_quiet(lambda x: np.log1p(np.maximum(x, -1.0))), exact=(0.0, -1.0, inf))
+sqrt = increasing(_quiet(lambda x: np.sqrt(np.maximum(x, 0.0))), 0.0, exact=(0.0, 1.0, 4.0, inf))
 sigmoid = increasing(_quiet(_sigmoid), 0.0, 1.0, exact=(0.0, -inf, inf))
 softplus = increasing(_quiet(lambda x: np.logaddexp(0.0, x)), 0.0, exact=(-inf, inf))
 tanh = increasing(_quiet(np.tanh), -1.0, 1.0, exact=(0.0, -inf, inf))
 atan = increasing(_quiet(np.arctan), exact=(0.0,))
 phi = increasing(_quiet(_phi), 0.0, exact=(0.0, -inf, inf))
-
-
-def _where(a: Boxes, low: float, found: Boxes) -> Boxes:
-    """Below `low` it has no value, of which a test says anything: all is open."""
-    outside = a.low < low
-    return Boxes(np.where(outside, -inf, found.low), np.where(outside, inf, found.high))
-
-
-def log(a: Boxes) -> Boxes:
-    return _where(a, 0.0, _log(a))
-
-
-def log1p(a: Boxes) -> Boxes:
-    return _where(a, -1.0, _log1p(a))
-
-
-def sqrt(a: Boxes) -> Boxes:
-    return _where(a, 0.0, _sqrt(a))
 
 
 def xlogx(a: Boxes) -> Boxes:
@@ -231,7 +214,7 @@ def xlogx(a: Boxes) -> Boxes:
     x, y = ends(np.maximum(a.low, 0.0)), ends(np.maximum(a.high, 0.0))
     around = (a.low <= turn * (1 + 1e-15)) & (a.high >= turn * (1 - 1e-15))
     low = np.where(around, -turn * (1 + 1e-15), np.minimum(x.low, y.low))
-    return _where(a, 0.0, Boxes(low, np.maximum(x.high, y.high)))
+    return Boxes(low, np.maximum(x.high, y.high))
 
 
 def power(a: Boxes, b: Boxes, whole: Fraction | None, apart: bool = False) -> Boxes:
@@ -246,7 +229,8 @@ def power(a: Boxes, b: Boxes, whole: Fraction | None, apart: bool = False) -> Bo
     # 0^0 is 1, and near it x^y may be anything between 0 and 1; 0·inf above has taken it for 1 alone
     corner = (clipped.low == 0) & (b.low <= 0) & (b.high >= 0)
     found = Boxes(np.where(corner, 0.0, found.low), np.where(corner & (b.low < 0), inf, found.high))
-    return _where(a, 0.0, found)  # a base below 0 has a power for whole y, or none
+    below = a.low < 0  # a base below 0 has a power for whole y, or none
+    return Boxes(np.where(below, -inf, found.low), np.where(below, inf, found.high))
 
 
 def _raised(a: Boxes, n: int) -> Boxes:

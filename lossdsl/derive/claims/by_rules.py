@@ -116,27 +116,10 @@ def _told(b: Builder, condition: int, holds: bool) -> Facts:
         return _told(b, node.args[0], not holds)
     if node.op not in ("lt", "le", "gt", "ge"):
         return ()
-    if not holds and not _defined(b, condition):
-        return ()
     x, y = node.args
+    if not holds and (b.type(x).interval.nan or b.type(y).interval.nan):
+        return ()
     return ((x, y),) if (node.op in ("gt", "ge")) == holds else ((y, x),)
-
-
-def _defined(b: Builder, n: int) -> bool:
-    """Whether nothing in it is outside its domain: of a NaN neither a comparison holds nor its reverse."""
-    seen, stack = {n}, [n]
-    while stack:
-        node = b[stack.pop()]
-        within = [b.type(a).interval for a in node.args]
-        record = b.registry.primitives.get(node.op)
-        domain = record.domain if record is not None else ()
-        outside = any(x.low < d.low or x.high > d.high for x, d in zip(within, domain, strict=False))
-        root = node.op == "pow" and within[0].low < 0 and b.type(node.args[1]).kind == "real"
-        if outside or root or (node.op == "div" and 0.0 in within[0] and 0.0 in within[1]):
-            return False
-        stack += [a for a in node.args if a not in seen]
-        seen |= set(node.args)
-    return True
 
 
 def nonpositive(b: Builder, n: int, depth: int = _DEPTH, facts: Facts = ()) -> bool:

@@ -71,12 +71,14 @@ def cases(
     stick: bool = True,
     logs: Collection[str] = (),
     extents: Mapping[str, int] | None = None,
+    alone: bool = False,
 ) -> Iterator[Case]:
     """Every case of the outputs for so many classes. NotWrittenError where they have no written form, or too many.
 
     `shifts` names leaves that are read only up to a shift, `sums` those that sum to 1 along an axis; `known` gives
     nodes, and `logs` leaves, that are the logarithm of a variable of the unit interval. Without `stick`, probabilities
-    are variables that are known to sum to 1, which is what algebra needs. `extents` are those of axes of another size.
+    are variables that are known to sum to 1, which is what algebra needs. `extents` are those of axes of another size;
+    `alone`: the class of a known probability may be the only one, which has all of it.
     """
     wanted = [graph.output(name) for name in outputs]
     nodes = _above(graph, wanted, known or {})
@@ -96,7 +98,7 @@ def cases(
         raise NotWrittenError("too many cases")
     for chosen in product(*choices):
         fixed = dict(zip((leaf.name for leaf in whole), chosen, strict=True))
-        yield _case(graph, outputs, sizes, leaves, fixed, shifts, sums or {}, known or {}, stick, logs)
+        yield _case(graph, outputs, sizes, leaves, fixed, shifts, sums or {}, known or {}, stick, logs, alone)
 
 
 def _above(graph: Graph, wanted: Sequence[int], known: Mapping[int, str]) -> list[int]:
@@ -143,6 +145,7 @@ def _case(
     known: Mapping[int, str],
     stick: bool,
     logs: Collection[str],
+    alone: bool,
 ) -> Case:
     s = Scalars()
     domain: dict[str, Interval] = {}
@@ -166,7 +169,7 @@ def _case(
                 domain[name] = UNIT if leaf.name in logs else leaf.type.interval
                 x = s.var(name, domain[name])
                 entries[leaf.name][i] = s.node("log", [x]) if leaf.name in logs else x
-    found = _written(s, graph, sizes, entries, outputs, known, domain)
+    found = _written(s, graph, sizes, entries, outputs, known, domain, Interval(0.0, 1.0, True) if alone else INSIDE)
     return Case(s, found, domain, sizes, entries, fixed)
 
 
@@ -178,12 +181,15 @@ def _written(
     outputs: Sequence[str],
     known: Mapping[int, str],
     domain: dict[str, Interval],
+    share: Interval,
 ) -> dict[str, dict[Index, int]]:
     given = {}
     for n, name in known.items():
         domain[name] = UNIT
-        given[n] = s.node("log", [s.var(name, INSIDE)])
-    return written(s, graph, sizes, lambda s, leaf, i: entries[leaf.name][i], outputs, given)
+        given[n] = s.node("log", [s.var(name, share)])
+    found = written(s, graph, sizes, lambda s, leaf, i: entries[leaf.name][i], outputs, given)
+    domain |= dict.fromkeys(s.unknowns, UNIT)
+    return found
 
 
 def _kind(graph: Graph, name: str) -> str:

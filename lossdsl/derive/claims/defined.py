@@ -19,24 +19,6 @@ from lossdsl.ir.builder import Builder
 from lossdsl.ir.graph import Graph
 
 NEAR = 8  # drawn points that are tried: the first, of small numbers
-_FROM = {"log": 0.0, "sqrt": 0.0, "log1p": -1.0, "xlogx": 0.0}
-
-
-def may_fail(graph: Graph) -> bool:
-    """Whether some operation may have no value, as far as intervals tell."""
-    for node in graph.nodes:
-        within = [graph.nodes[a].type.interval for a in node.args]
-        if node.op in _FROM and within[0].low < _FROM[node.op]:
-            return True
-        if node.op in ("acos", "asin") and (within[0].low < -1 or within[0].high > 1):
-            return True
-        if node.op in ("div", "mod") and 0.0 in within[1]:
-            return True
-        if node.op == "pow" and within[0].low < 0:
-            exponent = graph.nodes[node.args[1]]
-            if exponent.op != "const" or exponent.attrs[0] != int(exponent.attrs[0]):  # type: ignore[arg-type]
-                return True
-    return False
 
 
 def compared_where_defined(about: Subject, b: Builder, loss: int, other: int, equal: bool, found: Found) -> Found:
@@ -45,7 +27,8 @@ def compared_where_defined(about: Subject, b: Builder, loss: int, other: int, eq
     Of a bound that is a number everywhere, the points without a loss are only told.
     """
     graph = b.graph({"aux.node": b.node("sub", [loss, other]), "aux.loss": loss, "aux.other": other})
-    if found.status == "refuted" or not may_fail(graph):
+    nan = any(graph.nodes[graph.output(side)].type.interval.nan for side in ("aux.loss", "aux.other"))
+    if found.status == "refuted" or not nan:
         return found
     sums = prob_sums(about)
     names = [leaf.name for leaf in graph.leaves]
@@ -60,16 +43,14 @@ def compared_where_defined(about: Subject, b: Builder, loss: int, other: int, eq
         here = has("aux.loss", sizes, leaves), has("aux.other", sizes, leaves)
         return here == (True, False) or (equal and here == (False, True))
 
-    gap = ""
+    gap, told = "where both sides have a value", False
     for sizes, leaves in _points(about, graph, sums):
         if alone(sizes, leaves):
             small = at_points.shrunk(graph, sums, sizes, leaves, alone)
             return Found("refuted", f"{at_points.shown(small, names)}, where one side alone has a value", 1)
-        if not gap and not has("aux.loss", sizes, leaves):
+        if not told and not has("aux.loss", sizes, leaves):
             none = at_points.shrunk(graph, sums, sizes, leaves, lambda s, x: not has("aux.loss", s, x))
-            gap = f"where both sides have a value (not at {at_points.shown(none, names)})"
-    if not gap:
-        return found
+            gap, told = f"{gap} (not at {at_points.shown(none, names)})", True
     detail = f"{found.detail}, {gap}" if found.detail else gap
     again = None if found.again is None else partial(_with, found.again, gap)
     return replace(found, detail=detail, again=again)

@@ -17,9 +17,10 @@ import numpy as np
 
 from lossdsl.derive.claims import boxes
 from lossdsl.derive.claims.boxes import EVERYTHING, ONE, ZERO, Boxes
+from lossdsl.derive.claims.known import known
 from lossdsl.derive.claims.scalars import NotWrittenError, Scalars
-from lossdsl.derive.claims.strict import strict_sign
 
+BEGINS = {"log": 0.0, "log1p": -1.0, "sqrt": 0.0, "xlogx": 0.0}
 Slopes = dict[str, Boxes]  # variable -> derivative; missing: 0
 
 
@@ -62,7 +63,7 @@ def enclose(s: Scalars, n: int, domain: Mapping[str, Boxes], slopes: bool = True
                 found[m] = Enclosed(domain[args[0]], {args[0]: ONE} if slopes else {})
             else:
                 exponent = s.value(args[1]) if op == "pow" else None
-                apart = op in ("div", "pow") and strict_sign(s, args[op == "div"]) != ""
+                apart = op in ("div", "pow") and 0.0 not in known(s, args[op == "div"])
                 found[m] = _operation(op, [found[a] for a in args], exponent, apart)
                 if m in s.ranges:
                     found[m] = replace(found[m], value=boxes.within(found[m].value, s.ranges[m].low, s.ranges[m].high))
@@ -121,6 +122,11 @@ def _larger(x: Enclosed, y: Enclosed) -> Enclosed:
     return Enclosed(boxes.maximum(x.value, y.value), both.slopes)
 
 
+def _beyond(x: Enclosed, low: float) -> Enclosed:
+    """x where it is at least `low`, else that: a function that begins there goes on as a constant."""
+    return _larger(x, Enclosed(boxes.constant(low), {})) if np.any(x.value.low < low) else x
+
+
 def _negated(x: Enclosed) -> Enclosed:
     return Enclosed(boxes.neg(x.value), {v: boxes.neg(d) for v, d in x.slopes.items()})
 
@@ -131,7 +137,7 @@ def _smooth(value: Boxes, *parts: tuple[Slopes, Callable[[], Boxes]]) -> Enclose
 
 def _operation(op: str, xs: Sequence[Enclosed], exponent: Any = None, apart: bool = False) -> Enclosed:
     b = boxes
-    x = xs[0]
+    x = _beyond(xs[0], BEGINS[op]) if op in BEGINS else xs[0]
     u, d = x.value, x.slopes
     y = xs[1] if len(xs) > 1 else x
     w, e = y.value, y.slopes
@@ -155,7 +161,7 @@ def _operation(op: str, xs: Sequence[Enclosed], exponent: Any = None, apart: boo
         case "expm1":
             return _smooth(b.expm1(u), (d, lambda: b.exp(u)))
         case "log":
-            return _smooth(b.log(u), (d, lambda: b.reciprocal(_positive(u), True)))
+            return _smooth(b.log(u), (d, lambda: b.reciprocal(u, True)))
         case "log1p":
             return _smooth(b.log1p(u), (d, lambda: b.reciprocal(_positive(b.add(ONE, u)), True)))
         case "xlogx":
@@ -203,6 +209,8 @@ def _operation(op: str, xs: Sequence[Enclosed], exponent: Any = None, apart: boo
             value = b.within(b.add(b.sub(b.mul(p, gap), p), q), 0.0, inf)
             return _smooth(value, (d, lambda: b.mul(p, gap)), (e, lambda: b.sub(q, p)))
         case "log1mexp":
+            below = _negated(_beyond(_negated(x), 0.0))
+            u, d = below.value, below.slopes
             rest = b.neg(b.expm1(u))
             return _smooth(b.log(rest), (d, lambda: b.neg(b.div(b.exp(u), _positive(rest), True))))
         case "expsub":  # e^x - e^y

@@ -15,6 +15,7 @@ from typing import Any
 from lossdsl.derive.claims.scalars import NotWrittenError, Scalars
 from lossdsl.ir.graph import Graph, Leaf, Node
 
+COMPARES = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 Index = tuple[int, ...]
 Place = Mapping[str, int]
 Entry = Callable[[Scalars, Leaf, Index], int]
@@ -64,8 +65,9 @@ class _Writer:
         key = (n, tuple(place[a] for a in self.axes(n)))
         if key not in self.memo:
             made = self.memo[key] = self.made(self.graph.nodes[n], place)
-            within = self.graph.nodes[n].type.interval
-            if self.s.nodes[made][0] not in ("const", "var") and (within.low > -inf or within.high < inf):
+            within = self.graph.nodes[n].type.interval  # where it may be none, what it was folded to lies anywhere
+            bounded = (within.low > -inf or within.high < inf) and not within.nan
+            if bounded and self.s.nodes[made][0] not in ("const", "var"):
                 self.s.narrow(made, within)
         return self.memo[key]
 
@@ -123,7 +125,10 @@ class _Writer:
                     return self.at(args[1] if condition else args[2], place)
             case "var" | "root" | "order" | "logdet" | "inverse" | "solve" | "eigvals" | "eigvecs":
                 raise NotWrittenError(node.op)
-        return s.node(node.op, [self.at(a, place) for a in args])
+        made = s.node(node.op, [self.at(a, place) for a in args])
+        if node.op in COMPARES and any(self.graph.nodes[a].type.interval.nan for a in args):
+            return s.node("or" if node.op == "ne" else "and", [made, s.unknown()])  # it fails of what is none
+        return made
 
     def reduce(self, node: Node, place: Place) -> int:
         s = self.s

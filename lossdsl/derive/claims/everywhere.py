@@ -77,14 +77,14 @@ def never_negative_everywhere(
     names = [leaf.name for leaf in graph.leaves if rows_of(leaf, graph)]
     one = probability(graph, graph.output("aux.node"), names)
     if one is not None:
-        try:
-            (case,) = cases(graph, ["aux.node"], CLASSES[0], known={one: P}, extents=sizes_with(about, CLASSES[0]))
+        given: dict[str, Any] = {"known": {one: P}, "extents": sizes_with(about, CLASSES[0])}
+        for alone, least in ((True, ""), (False, " from two on")):
+            try:
+                (case,) = cases(graph, ["aux.node"], CLASSES[0], **given, alone=alone)
+            except (NotWrittenError, ValueError):
+                break
             if all(never_negative(case.scalars, n, case.domain, most).status == "proved" for n in _scalars(case)):
-                return Everywhere(
-                    f"by intervals over all probabilities, for any number of classes{_others(graph, case)}"
-                )
-        except (NotWrittenError, ValueError):
-            pass
+                return Everywhere(f"{BY_ONE}{least}{_others(graph, case)}")
     counts = CLASSES if class_axes(graph) else CLASSES[:1]
     moved = shifted(b, node, graph, sums)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lossdsl.derive.claims.strict import cancels
+from lossdsl.derive.claims.known import cancels
 
 if TYPE_CHECKING:
     from lossdsl.derive.claims.scalars import Scalars
@@ -18,10 +18,16 @@ def factors_of(s: Scalars, n: int) -> list[tuple[str, int]]:
         case "neg":
             return [("mul", s.const(-1)), *factors_of(s, args[0])]
         case "mul":
-            return [*factors_of(s, args[0]), *factors_of(s, args[1])]
+            return [f for a in args for f in _apart(s, a)]
         case "div":
             return [*factors_of(s, args[0]), ("div", args[1])]
     return [("mul", n)]
+
+
+def _apart(s: Scalars, n: int) -> list[tuple[str, int]]:
+    """The factors of a factor; it is one itself if its divisor may be 0: x·(a/x) is 0 there, and x·a/x is nothing."""
+    found = factors_of(s, n)
+    return [("mul", n)] if any(op == "div" and not cancels(s, f) for op, f in found) else found
 
 
 def terms_of(s: Scalars, n: int) -> list[int]:

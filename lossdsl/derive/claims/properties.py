@@ -106,7 +106,34 @@ SHORT = 10**12  # of a step across a jump, in which a slope changes next to noth
 def _step(leaf: Leaf, sign: int, parts: int = at_points.STEPS) -> Replacement:
     """The leaf a short step along another of its kind, so that what is seen is its slope or curvature here."""
     along = Leaf(f"{at_points.ALONG}{leaf.name}", leaf.axes, leaf.type, leaf.role, False)
-    return lambda b: b.node("add", [b.leaf(leaf), b.node("mul", [b.const(Fraction(sign, parts)), b.leaf(along)])])
+    within = leaf.type.interval
+
+    def of(b: Builder) -> int:
+        moved = b.node("add", [b.leaf(leaf), b.node("mul", [b.const(Fraction(sign, parts)), b.leaf(along)])])
+        return moved if _free(leaf) else b.node("clip", [moved, b.const(within.low), b.const(within.high)])
+
+    return of
+
+
+def _free(leaf: Leaf) -> bool:
+    """Whether it may be any real."""
+    return not (isfinite(leaf.type.interval.low) or isfinite(leaf.type.interval.high))
+
+
+def _bend(about: Subject, b: Builder, leaf: Leaf, rows: int) -> int:
+    """By how much the loss at a point lies below its mean on both sides, on a short line in the input's domain."""
+    if _free(leaf):
+        middle, *ends = (rows, *(place(b, about.graph, {leaf.name: _step(leaf, k)})["rows"] for k in (-1, 1)))
+    else:  # from the point towards another
+        second = renamed(leaf)
+
+        def towards(parts: int, b: Builder) -> int:
+            way = b.node("sub", [second(b), b.leaf(leaf)])
+            return b.node("add", [b.leaf(leaf), b.node("mul", [b.const(Fraction(parts, at_points.STEPS)), way])])
+
+        middle, end = (place(b, about.graph, {leaf.name: partial(towards, k)})["rows"] for k in (1, 2))
+        ends = [rows, end]
+    return b.node("sub", [b.node("mul", [b.const(0.5), b.node("add", ends)]), middle])
 
 
 def convex(about: Subject, name: str) -> Found:
@@ -125,9 +152,7 @@ def convex(about: Subject, name: str) -> Found:
     gap = b.node("sub", [b.node("mul", [half, ends]), middle])
     found = at_points.tried(about, b, gap, at_points.negative, rows)
     if found.status == "held":  # two points far apart may lie about what bends the other way
-        steps = [place(b, about.graph, {name: _step(leaf, k)})["rows"] for k in (-1, 1)]
-        bend = b.node("sub", [b.node("mul", [half, b.node("add", steps)]), rows])
-        near = at_points.tried(about, b, bend, at_points.negative, rows)
+        near = at_points.tried(about, b, _bend(about, b, leaf, rows), at_points.negative, rows)
         found = near if near.status == "refuted" else found
     if found.status == "held" and set(leaf.axes) <= set(about.graph.batch):
         curved = _second(about, name)

@@ -36,7 +36,8 @@ class Scalars:
     ids: dict[tuple[Any, ...], int] = field(default_factory=dict)
     simplices: list[frozenset[int]] = field(default_factory=list)
     ranges: dict[int, Interval] = field(default_factory=dict)
-    found: dict[tuple[str, int], Any] = field(default_factory=dict)  # what `strict.py` has found of scalars
+    known: dict[int, Interval] = field(default_factory=dict)  # what `known.py` has found of scalars
+    unknowns: list[str] = field(default_factory=list)
 
     def const(self, value: Number | int) -> int:
         if isinstance(value, bool):
@@ -51,14 +52,18 @@ class Scalars:
             self.ranges[n] = within
         return n
 
+    def unknown(self) -> int:
+        """A truth of which nothing is known: a variable from 0 to 1."""
+        self.unknowns.append(f"?{len(self.unknowns)}")
+        return self.var(self.unknowns[-1], UNIT)
+
     def narrow(self, n: int, within: Interval) -> None:
         """Notes where a scalar lies, beside what is known of it."""
         known = self.ranges.get(n, Interval())
         low = max((known.low, known.low_open), (within.low, within.low_open))
         high = min((known.high, not known.high_open), (within.high, not within.high_open))
         self.ranges[n] = Interval(low[0], high[0], low[1], not high[1])
-        for what in ("sign", "below"):
-            self.found.pop((what, n), None)
+        self.known.pop(n, None)
 
     def value(self, n: int) -> Any:
         """The number that a scalar is known to be, or None."""

@@ -15,6 +15,7 @@ from lossdsl.ir.builder import Builder
 from lossdsl.ir.graph import Graph, reachable
 from lossdsl.ir.inputs import GIVEN
 from lossdsl.ir.lower import IGNORE, lower
+from lossdsl.primitives.interval import FINITE, intersection
 from lossdsl.registry import Registry
 from lossdsl.source.text import Source
 from lossdsl.syntax import ast
@@ -36,7 +37,7 @@ class Subject:
     def with_modes(self, modes: Mapping[str, str]) -> Subject:
         """The same loss with other functions chosen."""
         checked = check(self.lossdef, self.source, self.registry, modes)
-        return replace(self, checked=checked, graph=lower(checked, self.registry), modes=modes)
+        return replace(self, checked=checked, graph=_lowered(checked, self.registry), modes=modes)
 
     def builder(self) -> Builder:
         return Builder(self.registry, self.graph.name, self.graph.axes, self.graph.batch)
@@ -52,7 +53,18 @@ class Subject:
             decls = (*decls, ast.BatchDecl(axes, span=value.span))
         result = ast.Argument(value, span=value.span)
         other = replace(self.lossdef, kind="map", decls=decls, result=result, claims=(), examples=(), outputs=())
-        return lower(check(other, self.source, self.registry, self.modes), self.registry)
+        return _lowered(check(other, self.source, self.registry, self.modes), self.registry)
+
+
+def _lowered(checked: CheckedLoss, registry: Registry) -> Graph:
+    """The loss's graph for inputs that are finite, of which claims are."""
+    graph = lower(checked, registry)
+    b = Builder(registry, graph.name, graph.axes, graph.batch)
+    leaves = [replace(x, type=replace(x.type, interval=intersection(x.type.interval, FINITE))) for x in graph.leaves]
+    found = {leaf.name: b.leaf(leaf) for leaf in leaves}
+    instead = {n: found[str(x.attrs[0])] for n, x in enumerate(graph.nodes) if x.op == "leaf"}
+    ids = b.replay(graph, instead)
+    return b.graph({name: ids[n] for name, n in graph.outputs})
 
 
 def sizing(about: Subject) -> frozenset[str]:
@@ -79,7 +91,7 @@ def file_sizes(about: Subject, sizes: Mapping[str, int]) -> dict[str, int]:
 
 
 def subject(lossdef: ast.LossDef, checked: CheckedLoss, registry: Registry) -> Subject:
-    return Subject(lossdef, checked, checked.source, registry, lower(checked, registry))
+    return Subject(lossdef, checked, checked.source, registry, _lowered(checked, registry))
 
 
 def place(b: Builder, graph: Graph, replaced: Mapping[str, Replacement]) -> dict[str, int]:

@@ -89,11 +89,12 @@ class _Shifts:
             case "mul":
                 for x, y in (args, args[::-1]):
                     k = self.of(y)
-                    if k is not None and self.still(x) and not self.reads(x):
+                    if k is not None and self.still(x) and not self.reads(x) and b.type(x).interval.finite:
                         return b.node("mul", [x, k])
             case "div":
                 k = self.of(args[0])
-                if k is not None and self.still(args[1]) and not self.reads(args[1]):
+                zero = 0.0 in b.type(args[1]).interval  # infinities move nowhere
+                if k is not None and self.still(args[1]) and not self.reads(args[1]) and not zero:
                     return b.node("div", [k, args[1]])
             case "select":
                 return self.select(args)

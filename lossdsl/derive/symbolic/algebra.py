@@ -14,8 +14,8 @@ import sympy
 
 from lossdsl.derive.claims.cases import Case
 from lossdsl.derive.claims.enclose import needed, variables
+from lossdsl.derive.claims.known import has_pole, known
 from lossdsl.derive.claims.scalars import NotWrittenError, Scalars
-from lossdsl.derive.claims.strict import has_pole, strict_sign
 from lossdsl.derive.symbolic.terms import Symbolic, lift
 from lossdsl.primitives.interval import Interval
 from lossdsl.registry import Registry
@@ -71,7 +71,7 @@ class Algebra:
                 return (sympy.exp(e[0]) - 1) / e[0]
             case "mul" | "mulz":
                 for x, y in (args, args[::-1]):  # 0·(1/0) is 0, which sympy takes for what x·(1/x) tends to
-                    if has_pole(s, y) and not strict_sign(s, x) and variables(s, x) & variables(s, y):
+                    if has_pole(s, y) and 0.0 in known(s, x) and variables(s, x) & variables(s, y):
                         raise NotWrittenError("a product with a pole")
                 return e[0] * e[1]
             case "expm1":

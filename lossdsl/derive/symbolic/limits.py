@@ -1,15 +1,20 @@
-"""Limits of a loss in one of its params, by those of its parts."""
+"""Limits of a loss in one of its params, by those of its parts: at every point, not at almost every one."""
 
 from __future__ import annotations
 
+from fractions import Fraction
+from math import inf
 from typing import Any
 
 import sympy
 
 from lossdsl.derive.symbolic.algebra import Algebra, vanishes
+from lossdsl.primitives import interval
+from lossdsl.primitives.interval import FINITE, REALS, Interval
+from lossdsl.primitives.scan import declared_primitives
 
 
-class NoLimitError(Exception):
+class NoLimitError(NotImplementedError):
     """The limit was not found."""
 
 
@@ -18,10 +23,7 @@ def limit(a: Algebra, e: Any, x: Any, to: Any, side: str) -> Any:
     if to == sympy.oo:
         u = sympy.Symbol("u", positive=True)
         return limit(a, e.subs(x, 1 / u), u, sympy.Integer(0), "+")
-    try:
-        return _limit_of(a, e, x, to, ORDERS)
-    except NoLimitError:
-        return sympy.limit(e, x, to, side)
+    return _limit_of(a, e, x, to, ORDERS)
 
 
 ORDERS = 4  # how often numerator and denominator are differentiated
@@ -32,12 +34,16 @@ def _limit_of(a: Algebra, e: Any, x: Any, to: Any, orders: int) -> Any:
         return e
     if e.has(sympy.Piecewise, sympy.sign, sympy.floor, sympy.ceiling):  # which may jump
         raise NoLimitError
+    if isinstance(e, sympy.exp) and to == 0 and x.is_positive and (x * e.args[0]).is_negative:  # e^(-c/x)
+        return sympy.Integer(0)
     value = e.subs(x, to)
     if not value.has(sympy.nan, sympy.zoo, sympy.oo, -sympy.oo):
-        return value
+        if _continuous(a, e, x, to):
+            return value
+        raise NoLimitError
     if isinstance(e, sympy.Mul | sympy.Pow):
         top, bottom = sympy.fraction(e)
-        if bottom.has(x):
+        if bottom.has(x) and not any(part.has(1 / x) for part in bottom.atoms(sympy.exp)):
             return _quotient(a, top, bottom, x, to, orders)
     if isinstance(e, sympy.Add):
         try:
@@ -56,9 +62,48 @@ def _limit_of(a: Algebra, e: Any, x: Any, to: Any, orders: int) -> Any:
 
 def _quotient(a: Algebra, top: Any, bottom: Any, x: Any, to: Any, orders: int) -> Any:
     above, below = (_limit_of(a, part, x, to, orders) for part in (top, bottom))
-    if not vanishes(a, below):
+    if _never_zero(a, below):
         return above / below
-    if orders == 0 or not vanishes(a, above):
+    if orders == 0 or not vanishes(a, below) or not vanishes(a, above):
         raise NoLimitError
     top, bottom = sympy.diff(top, x), sympy.diff(bottom, x)
     return _limit_of(a, sympy.Mul(top, 1 / bottom, evaluate=False) if bottom != 1 else top, x, to, orders - 1)
+
+
+def _continuous(a: Algebra, e: Any, x: Any, to: Any) -> bool:
+    """Whether e is continuous in x at `to`, whatever the other symbols are: a pole or 0^0 need not be."""
+    moving = [part for part in e.atoms(sympy.Pow, sympy.log) if part.has(x)]
+    moving += [part for term in e.atoms(sympy.Mul) if term.has(x) for part in term.atoms(sympy.Pow, sympy.log)]
+    for part in dict.fromkeys(moving):  # with what they are factors of: 0·inf is 0, too
+        base, exponent = (part.args[0], sympy.S.NegativeOne) if isinstance(part, sympy.log) else part.as_base_exp()
+        if not exponent.subs(x, to).is_positive and not _never_zero(a, base.subs(x, to)):
+            return False
+    return True
+
+
+def _never_zero(a: Algebra, e: Any) -> bool:
+    """Whether e is 0 for no values of its symbols, each probability being less than 1."""
+    e = sympy.factor(e)
+    return any(0.0 not in _lies(a, form) for form in (e, *(e.subs(1 - g[0], sympy.Add(*g[1:])) for g in a.groups)))
+
+
+def _lies(a: Algebra, e: Any) -> Interval:
+    primitives = declared_primitives()
+    if e.is_Rational:
+        return interval.point(Fraction(int(e.p), int(e.q)))
+    if e.is_Symbol:
+        if any(e in g for g in a.groups):
+            return Interval(0.0, 1.0, e.is_positive is True, True)
+        within = a.case.domain.get(e.name)
+        known = interval.intersection(within, FINITE) if within is not None else FINITE
+        return Interval(0.0, inf, True, True) if within is None and e.is_positive else known
+    of = [_lies(a, part) for part in e.args]
+    if e.is_Add or e.is_Mul:
+        found = of[0]
+        for part in of[1:]:
+            found = interval.add(found, part) if e.is_Add else interval.mul(found, part)
+        return found
+    if isinstance(e, sympy.Pow):
+        return interval.power(*of)
+    name = {"exp": "exp", "log": "log", "Abs": "abs"}.get(type(e).__name__)
+    return primitives[name].enclosure(*of) if name else REALS

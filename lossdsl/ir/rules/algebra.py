@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lossdsl.ir.graph import Attr
 from lossdsl.ir.rewrite import Rule
 from lossdsl.ir.rules.match import factors, inside, is_const, rational
+from lossdsl.ir.typing import PI
 
 if TYPE_CHECKING:
     from lossdsl.ir.builder import Builder
@@ -42,8 +43,8 @@ def _fold(op: str) -> Rule:
 
 
 def small(x: Fraction) -> bool:
-    """Whether a folded constant is worth keeping: what a float holds, with not too many digits."""
-    return abs(x) <= _LARGEST and max(x.numerator.bit_length(), x.denominator.bit_length()) <= _BITS
+    """Whether a folded constant is worth keeping: what a float holds, of not too many digits, and not taken for pi."""
+    return x != PI and abs(x) <= _LARGEST and max(x.numerator.bit_length(), x.denominator.bit_length()) <= _BITS
 
 
 def _divide(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
