@@ -23,16 +23,29 @@ def limit(a: Algebra, e: Any, x: Any, to: Any, side: str) -> Any:
     if to == sympy.oo:
         u = sympy.Symbol("u", positive=True)
         return limit(a, e.subs(x, 1 / u), u, sympy.Integer(0), "+")
-    return _limit_of(a, e, x, to, ORDERS)
+    return _limit_of(a, _settled(e, x, to), x, to, ORDERS)
 
 
+def _settled(e: Any, x: Any, to: Any) -> Any:
+    """With the signs and tests of x that `to` isn't the edge of as they are near it."""
+    found = {}
+    for part in e.atoms(sympy.sign, sympy.core.relational.Relational):
+        gap = part.args[0] if isinstance(part, sympy.sign) else part.lhs - part.rhs
+        near = gap.subs(x, to)
+        jumps = gap.has(*JUMPS)
+        if gap.free_symbols == {x} and not jumps and near.is_finite and near.is_zero is False:
+            found[part] = part.subs(x, to)
+    return e.xreplace(found)
+
+
+JUMPS = sympy.Piecewise, sympy.sign, sympy.floor, sympy.ceiling
 ORDERS = 4  # how often numerator and denominator are differentiated
 
 
 def _limit_of(a: Algebra, e: Any, x: Any, to: Any, orders: int) -> Any:
     if not e.has(x):
         return e
-    if e.has(sympy.Piecewise, sympy.sign, sympy.floor, sympy.ceiling):  # which may jump
+    if e.has(*JUMPS):
         raise NoLimitError
     if isinstance(e, sympy.exp) and to == 0 and x.is_positive and (x * e.args[0]).is_negative:  # e^(-c/x)
         return sympy.Integer(0)
