@@ -181,7 +181,9 @@ class Programs:
     def positive(self, depth: int) -> int:
         b, rng = self.b, self.rng
         x = self.real(depth - 1)
-        match rng.randrange(8):
+        match rng.randrange(9):
+            case 8:
+                return b.node("softmax", [b.node("div", [self.reals[0], b.const(3)])], ("C",))
             case 0:
                 return b.node("exp", [b.node("neg", [b.node("abs", [x])])])
             case 6 | 7 as which:

@@ -39,18 +39,40 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("what", BODIES)
-def test_in_single_precision(what: str) -> None:
-    text = f"loss part\ninput logits[N, C]\ninput target[N]: index C\np = softmax[C](logits)\nreturn {BODIES[what]}\n"
+def measured(body: str, rows: list[list[float]]) -> Report:
+    text = f"loss part\ninput logits[N, C]\ninput target[N]: index C\np = softmax[C](logits)\nreturn {body}\n"
     spec = lossdsl.loads(text)
     loss = written(spec.checked, registry())
     module = lossdsl.loss(spec, backend="torch", reduction="none")
     report = Report("part", "torch", "float32", excusing=False)
     for target in (0, 1):
-        rows = np.asarray(ROWS, dtype=np.float32).astype(np.float64)
-        leaves = {"logits": rows, "target": np.full(len(rows), target), "@ignore_index": np.asarray(-100)}
+        logits = np.asarray(rows, dtype=np.float32).astype(np.float64)
+        leaves = {"logits": logits, "target": np.full(len(rows), target), "@ignore_index": np.asarray(-100)}
         case = Case(f"target {target}", leaves, {"N": len(rows), "C": 4})
         judge(report, loss, case, exact(loss, case), run_torch(loss, module, case, "float32"))
+    return report
+
+
+@pytest.mark.parametrize("what", BODIES)
+def test_in_single_precision(what: str) -> None:
+    report = measured(BODIES[what], ROWS)
     assert report.value.error <= 8 + 20, report.value
     assert report.gradient.part <= 1, report.gradient
     assert not report.infinite.count, report.infinite
+
+
+TEMPERED = {
+    "3": "-log_softmax[C](logits / 3)[target]",
+    "0.3": "-log_softmax[C](0.3 * logits)[target]",
+    "-3": "-log_softmax[C](-logits / 3)[target]",
+    "0.001": "-log_softmax[C](logits / 0.001)[target]",
+    "a pair": "logsumexp[C](logits / 7) - logits[target] / 7",
+}
+OFFSET = [[c, c + 1, c - 2, c + 0.5] for c in (1e2, -1e4, 1e6, -1e6)]
+
+
+@pytest.mark.parametrize("what", TEMPERED)
+def test_offsets_at_a_temperature(what: str) -> None:
+    """z/T was rounded at the size of the offset: 0.4399 for 0.4395 at 10^6, thousands of last places."""
+    report = measured(TEMPERED[what], OFFSET)
+    assert max(report.value.part, report.gradient.part) <= 1, report

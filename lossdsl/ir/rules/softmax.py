@@ -162,6 +162,36 @@ def _logp_of_shifted(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...])
     return None
 
 
+def _logp_of_scaled(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    """logp(z/T) = logp((z - max z)/T): z/T would be rounded at the size of a common offset, before that goes.
+
+    For a literal that rounds, no power of 2, and logits that have no bounds. The maximum costs a sweep, which a
+    temperature that is a param is not worth: it is 1, 2 or 4 more often than not.
+    """
+    node, axes = b[args[0]], attrs[0]
+    negative = node.op == "neg"
+    node = b[node.args[0]] if negative else node
+    if node.op not in ("mul", "div") or not isinstance(axes, tuple):
+        return None
+    k, z = node.args if node.op == "mul" else node.args[::-1]
+    c = rational(b, k)
+    exact = c is None or all(n & (n - 1) == 0 for n in (abs(c.numerator), c.denominator))
+    centred = b[z].op == "sub" and any(b[a].op == "detach" for a in b[z].args)
+    if c is None or exact or centred or b[z].op == "logp" or b.type(z).interval.finite or not _has(b, z, axes):
+        return None
+    top = b.node(
+        "reduce", [z, *args[1:]], ("min" if (c < 0) != negative else "max", axes)
+    )  # which the scale makes the largest
+    finite = b.node("lt", [b.node("abs", [top]), b.const(inf)])
+    below = b.node("sub", [z, b.node("detach", [b.node("select", [finite, top, b.const(0)])])])
+    scaled = b.node(node.op, [k, below] if node.op == "mul" else [below, k])
+    return b.node("logp", [b.node("neg", [scaled]) if negative else scaled, *args[1:]], attrs)
+
+
+def _has(b: Builder, z: int, axes: tuple[str, ...]) -> bool:
+    return b.type(z).axes >= set(axes)
+
+
 DEFINITIONS = (
     Rule("log_softmax", ("log_softmax",), "one node for the family", _log_softmax),
     Rule(
@@ -174,5 +204,6 @@ RULES = (
     _pair("add"),
     Rule("log-odds", ("sub",), "the normaliser is no part of a difference of log-probabilities", _log_odds),
     Rule("lse of logp", ("reduce",), "probabilities sum to one", _lse_of_logp),
+    Rule("logp of scaled", ("logp",), "z/T is rounded at the size of an offset, (z - max z)/T is not", _logp_of_scaled),
     Rule("logp of shifted", ("logp",), "shift invariance", _logp_of_shifted),
 )
