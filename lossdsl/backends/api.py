@@ -10,7 +10,8 @@ functions:
 Each emitted function has the name of its program's kind (`value`, `gradient`, `both`, …). It takes the program's "in"
 and "param" buffers in order, as tensors in their own dtypes and strides with the dimensions that `Buffer.axes` says,
 then by keyword the sizes of axes that no buffer has (`size_argument` of each of `free_axes`); it returns the tuple of
-"out" buffers. Real inputs may be half: arithmetic is in float32 then, in float64 if any real input is float64. Params
+"out" buffers. Real inputs may be half: arithmetic is in float32 then, in float64 if any real input is float64, and
+where `why_double` says why (results that are not gradients come in what arithmetic would have been in without). Params
 are 0-d (or 1-d) float64 tensors. The result grad_x or second_x has the dtype of x.
 
 A backend whose spec says `into` takes memory for results from its caller, by the keyword `into`: a sequence with a
@@ -48,6 +49,7 @@ from lossdsl.plan.kernel import (
 from lossdsl.plan.names import axis_sizes, free_axes, size_argument
 from lossdsl.plan.numbering import Numbering
 from lossdsl.plan.overwrite import overwritable
+from lossdsl.plan.width import why_double
 from lossdsl.registry import BackendSpec, Registry
 
 
@@ -100,4 +102,5 @@ __all__ = [
     "free_axes",
     "overwritable",
     "size_argument",
+    "why_double",
 ]

@@ -15,6 +15,7 @@ from lossdsl.plan.guards import Output, Rebuild
 from lossdsl.plan.kernel import Buffer, Dtype, KernelProgram, Plan
 from lossdsl.plan.names import buffer_names
 from lossdsl.plan.schedule import schedule
+from lossdsl.plan.width import why_double
 from lossdsl.plan.writing import dtype_of
 from lossdsl.registry import Registry
 
@@ -48,6 +49,8 @@ def plan(joint: JointGraph, registry: Registry, wanted: frozenset[str] | None = 
         if names and kind != "both":
             program, reason = _program(graph, hints, kind, names, registry)
             programs.append(program)
+            double = why_double(program)
+            notes += [f"{kind}: in float64 on the CPU, since {double}"] if double else []
             notes += [f"{kind}: composed of whole-array operations, since {reason}"] if reason else []
     first = groups["both"] or groups["value"]
     if first and groups["gradient"] and not any(leaf.name == "@weight" for leaf in graph.leaves):

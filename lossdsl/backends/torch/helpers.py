@@ -14,6 +14,11 @@ def _arithmetic(*inputs: Tensor) -> torch.dtype:
     return torch.float64 if wide else torch.float32
 
 
+def _double(*inputs: Tensor) -> torch.dtype:
+    """The dtype for what cancels in float32: float64, where the device has it."""
+    return torch.float32 if inputs[0].device.type == "mps" else torch.float64
+
+
 def _times(a: Tensor, b: Tensor) -> Tensor:
     """a * b, where 0 times infinity is 0."""
     return torch.where((a == 0) | (b == 0), 0, a * b)

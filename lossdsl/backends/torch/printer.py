@@ -20,8 +20,8 @@ from lossdsl.backends.torch.pointwise import apply
 from lossdsl.backends.torch.spell import ATOM, Text
 from lossdsl.backends.torch.uses import count_uses, shared_exponentials
 from lossdsl.check.types import base_axis
-from lossdsl.plan.islands import LINEAR
 from lossdsl.plan.names import axis_name, free_axes, size_argument
+from lossdsl.plan.width import why_double
 from lossdsl.registry import Registry
 from lossdsl.source.diagnostic import InternalError
 from lossdsl.source.text import Source, Span
@@ -54,7 +54,7 @@ class Printer(Lines):
         self.pending: dict[Ref, Text] = {}  # expressions that have no name yet
         self.sizes: dict[str, str] = {}
         self.is_helper = False
-        self.arithmetic: tuple[str, range] | None = None  # the dtype to compute in, and the lines that ask for it
+        self.asked: list[tuple[str, str, range]] = []  # dtypes, the helpers that say them, the lines that ask
         self.single = ""  # what results come in, where all is computed in float64 whatever comes in
         self.indices: dict[str, str] = {}
         self.constants: dict[str, str] = {}
@@ -102,25 +102,22 @@ class Printer(Lines):
         return Function(text + "\n", frozenset(self.helpers))
 
     def _head(self, inputs: Sequence[Buffer], outputs: Sequence[Stored]) -> None:
-        """The dtype to compute in, and what must be kept of the arguments before they are converted.
-
-        Linear algebra is in float64 with all around it: what is lost in single precision grows with a matrix's
-        condition, which its entries don't show; so it does in the matrix, and in what the inverse multiplies.
-        """
+        """The dtype to compute in, and what must be kept of the arguments before they are converted."""
         if self.is_helper:
             self.line(f"dtype = {self.arguments[inputs[0].name]}.dtype")
             return
         real = [self.arguments[b.name] for b in inputs if b.role == "in" and b.dtype == "real"]
         real = [a for a in real if not a.startswith("seed_")] or real
-        name = "dtype"
-        if any(op.what == "island" and op.name in LINEAR for op in self.flat.ops):
-            self.line("dtype = torch.float64")
-            own = any(s.buffer.dtype == "real" and self._given(s.buffer) is None for s in outputs)
-            name = self.single = self.names.new("single") if own else ""
-        if name:
+        chosen = {"dtype": "_arithmetic"}
+        if real and why_double(self.program):
+            chosen = {"dtype": "_double"}
+            if any(s.buffer.dtype == "real" and self._given(s.buffer) is None for s in outputs):
+                self.single = self.names.new("single")
+                chosen[self.single] = "_arithmetic"
+        for name, how in chosen.items():
             start = len(self.lines)
-            self.listed(f"{name} = _arithmetic({', '.join(real)})", f"{name} = _arithmetic(", real)
-            self.arithmetic = name, range(start, len(self.lines))
+            self.listed(f"{name} = {how}({', '.join(real)})", f"{name} = {how}(", real)
+            self.asked.append((name, how, range(start, len(self.lines))))
         for s in outputs:
             given = self._given(s.buffer)
             if given is not None:
@@ -135,14 +132,12 @@ class Printer(Lines):
     def _drop_dtype(self) -> None:
         """Without a line that needs the dtype to compute in (a part of a head may compute with whole numbers alone), it
         isn't asked for."""
-        if self.arithmetic is None:
-            return
-        name, asking = self.arithmetic
-        others = (line for i, line in enumerate(self.lines) if i not in asking)
-        if any(re.search(rf"(?<![.\w]){name}\b(?!=)", line) for line in others):
-            self.call("_arithmetic")
-        else:
-            del self.lines[asking.start : asking.stop]
+        for name, how, asking in reversed(self.asked):
+            others = (line for i, line in enumerate(self.lines) if i not in asking)
+            if any(re.search(rf"(?<![.\w]){name}\b(?!=)", line) for line in others):
+                self.call(how)
+            else:
+                del self.lines[asking.start : asking.stop]
 
     def _conversion(self, b: Buffer) -> str:
         return {"real": "to(dtype)", "int": "long()", "bool": "bool()"}[b.dtype]

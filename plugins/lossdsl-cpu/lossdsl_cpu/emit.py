@@ -16,6 +16,7 @@ from lossdsl.backends.api import (
     free_axes,
     overwritable,
     size_argument,
+    why_double,
 )
 from lossdsl.registry import Registry
 from lossdsl_cpu.cxx import identifier
@@ -138,5 +139,7 @@ def function(program: KernelProgram, records: Mapping[str, Any]) -> str:
         head.append(f"    sizes={[_place(found[a], names, ins) for a in program.axes]!r},")
         order = [[program.axes.index(a) for a in b.axes] for b in outs]
         head.append(f"    shapes={order!r},")
+    if why_double(program):
+        head.append("    double=True,")
     head.append(")")
     return "\n".join([*head, "", "", *lines]) + "\n"

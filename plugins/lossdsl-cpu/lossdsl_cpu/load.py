@@ -46,7 +46,7 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 
 class Variant:
-    """A kernel for one choice of dtypes. `real` is the dtype of its arithmetic; `run` packs numbers for `function`,
+    """A kernel for one choice of dtypes. `real` is the dtype of its results; `run` packs numbers for `function`,
     which returns 0, or what `refused` makes an error of."""
 
     __slots__ = ("function", "real", "run")
@@ -60,7 +60,8 @@ class Variant:
 class Kernel:
     """One program's C++ text; `variant` gives it for the dtypes of a call, in the order of the arguments.
 
-    `reals` are the places of real inputs, which decide the arithmetic: double if one is, else float. `outs` are the
+    `reals` are the places of real inputs, which decide the results: double if one is, else float. So they do the
+    arithmetic, but where `double` says that single precision does not do. `outs` are the
     macros of the results' types with the place of the argument whose dtype they take, or "real", "int", "bool".
     `over` are the results that may lie in the memory of an argument, with its place. `sizes` says where the extent of
     each axis shows, an argument and its dimension; `shapes` are the results' axes.
@@ -75,6 +76,7 @@ class Kernel:
         over: Sequence[tuple[int, int]] = (),
         sizes: Sequence[tuple[int, int]] = (),
         shapes: Sequence[Sequence[int]] = (),
+        double: bool = False,
     ) -> None:
         self.sizes = tuple(sizes)
         self.shapes = tuple(tuple(s) for s in shapes)
@@ -83,6 +85,7 @@ class Kernel:
         self.reals = tuple(reals)
         self.outs = tuple(outs)
         self.over = dict(over)
+        self.double = double
         self._variants: dict[tuple[torch.dtype, ...], Variant] = {}
         self._lock = threading.Lock()
 
@@ -103,7 +106,10 @@ class Kernel:
                 raise TypeError(f"{name}: no kernel for {dtype}")
         names = [TYPES[d] for d in dtypes]
         real = TYPES[self.real(dtypes)]
-        found = [f"R_T={real}", *(f"T_{arg}={name}" for arg, name in zip(self.args, names, strict=True))]
+        found = [
+            f"R_T={'double' if self.double else real}",
+            *(f"T_{arg}={name}" for arg, name in zip(self.args, names, strict=True)),
+        ]
         for out, source in self.outs:
             name = (
                 names[source]

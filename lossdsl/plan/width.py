@@ -1,0 +1,66 @@
+"""Which programs need float64 whatever comes in, by what they are made of.
+
+Single precision loses digits where terms nearly cancel. Rules write most of these differences anew
+(`lossdsl/ir/rules`); what is left of them has no better form in the values that the program has:
+
+* what an inverse or a logarithm of a determinant loses grows with the matrix's condition, which its entries don't show;
+* a cosine that a matrix product gives is known to 2^-24, so 1 - cos of nearly parallel vectors is known to no digit,
+  and with it every weight that is made of it. The chord has them, but is no matrix product;
+* a gradient through a quotient of sums over samples is a difference of such sums, each of them rounded;
+* digammas of 10^6 are told from each other by what a logarithm's last places are.
+
+Everything in such a program is float64, from the inputs as they come to results that are rounded once.
+"""
+
+from __future__ import annotations
+
+from lossdsl.plan.cost import statements
+from lossdsl.plan.islands import LINEAR
+from lossdsl.plan.kernel import Island, KernelProgram, Let, Load, Operand, Pick, Reduce, Stmt
+
+STEEP = frozenset({"digamma", "trigamma"})
+_THROUGH = frozenset({"add", "sub", "mul", "mulz", "div", "neg", "maximum", "clip", "select"})
+
+
+def why_double(program: KernelProgram) -> str:
+    """What the program holds that single precision can't do; '' where it can."""
+    body = statements(program.body)
+    for s in body:
+        if isinstance(s, Island) and s.op in LINEAR:
+            return f"{s.op} loses as many digits as its matrix is ill conditioned"
+        if isinstance(s, Let) and s.op in STEEP:
+            return f"differences of {s.op} cancel"
+    if any(isinstance(s, Island) and s.op == "contract" for s in body) and _between_computed(body):
+        return "what is made of products of computed vectors cancels"
+    if _divided_sums(program, body):
+        return "quotients of sums over samples cancel"
+    return ""
+
+
+def _between_computed(body: list[Stmt]) -> bool:
+    """Whether a matrix product multiplies two arrays that are both computed: vectors of unit length, say."""
+    loaded: set[Operand] = set()
+    for s in body:
+        match s:
+            case Load(value=value):
+                loaded.add(value.name)
+            case Let(op="select", args=(_, *branches), value=value) if all(b in loaded or b == 0 for b in branches):
+                loaded.add(value.name)  # an input, masked
+    products = (s for s in body if isinstance(s, Island) and s.op == "contract")
+    return any(all(isinstance(a, str) and a not in loaded for a in s.args) for s in products)
+
+
+def _divided_sums(program: KernelProgram, body: list[Stmt]) -> bool:
+    """Whether something is divided by what is made of a sum over samples, without a root between."""
+    sums: set[str] = set()
+    for s in body:
+        match s:
+            case Reduce(reduction="sum", axes=axes, values=values) if program.axes and program.axes[0] in axes:
+                sums |= {v.name for v in values}
+            case Let(op="div", args=(_, str() as below)) if below in sums:
+                return True
+            case Let(op=op, args=args, value=value) if op in _THROUGH and sums & set(args):
+                sums.add(value.name)
+            case Pick(source=source, value=value) if source in sums:
+                sums.add(value.name)
+    return False

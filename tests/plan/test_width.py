@@ -1,0 +1,54 @@
+"""Which programs are computed in float64: by what they are made of, and what that is good for."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import lossdsl
+from lossdsl.api import registry
+from lossdsl.pipeline import middle
+from lossdsl.plan.width import why_double
+
+
+def reasons(name: str) -> set[str]:
+    made = middle(lossdsl.load(name).checked.source, registry())
+    return {why_double(p) for p in made.plan.programs if not p.name.endswith(".second")}
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("arcface", "vectors"),
+        ("dice_semimetric_loss", "quotients"),
+        ("synib_dirichlet", "trigamma"),
+        ("mcr2", "logdet"),
+    ],
+)
+def test_what_cancels_is_computed_in_float64(name: str, word: str) -> None:
+    assert any(word in reason for reason in reasons(name))
+
+
+@pytest.mark.parametrize("name", ["cross_entropy", "brier", "kd_kl", "dist_kd", "linear_cross_entropy", "dpo"])
+def test_no_more_than_that(name: str) -> None:
+    """Rows of classes, an input times a matrix, and directions over a batch stay in single precision."""
+    assert reasons(name) == {""}
+
+
+def test_nearly_parallel_vectors() -> None:
+    """1 - cos = 10^-6: float32 knows a cosine to 6e-8, so the gradient, which has 1 / (1 - cos) in it, to one digit."""
+    angle = torch.tensor([0.0015, 0.002, 0.003], dtype=torch.float32)
+    x = torch.stack([angle.cos(), angle.sin()], -1).requires_grad_()
+    w = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    target = torch.zeros(3, dtype=torch.long)
+    found = []
+    for dtype in (torch.float32, torch.float64):
+        module = lossdsl.loss("harmonic_cosine", backend="torch", reduction="none")
+        given = x.detach().to(dtype).requires_grad_()
+        value = module(given, w.to(dtype), target)
+        assert value.dtype == dtype
+        value.sum().backward()
+        assert given.grad is not None
+        found.append(given.grad.double())
+    assert (found[0] - found[1]).abs().max() <= 2.0**-24 * found[1].abs().max()
+    torch.testing.assert_close(found[0], found[1], rtol=2.0**-23, atol=0)
