@@ -76,3 +76,11 @@ def test_offsets_at_a_temperature(what: str) -> None:
     """z/T was rounded at the size of the offset: 0.4399 for 0.4395 at 10^6, thousands of last places."""
     report = measured(TEMPERED[what], OFFSET)
     assert max(report.value.part, report.gradient.part) <= 1, report
+
+
+@pytest.mark.parametrize("claim", ["", "claim shift_invariant(z)\n"])
+def test_the_maximum_is_taken_once(claim: str) -> None:
+    """Not again on what that gave, when its `detach` is gone; nor for the claim that an offset changes nothing."""
+    spec = lossdsl.loads(f"loss t\ninput z[N, C]\ninput y[N]: index C\nreturn -log_softmax[C](z / 3)[y]\n{claim}")
+    found = [node.attrs[0] for node in written(spec.checked, registry()).rewritten.nodes if node.op == "reduce"]
+    assert found.count("max") == 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from lossdsl.ir.builder import Builder
 
@@ -121,12 +122,21 @@ class _Shifts:
 
     def select(self, args: Sequence[int]) -> int | None:
         condition, yes, no = args
+        if self.guarded(condition, yes, no):
+            return self.of(yes)
         ks = self.of(yes), self.of(no)
         if not self.still(condition) or ks[0] is None or ks[1] is None:
             return None
         if ks[0] == ks[1]:
             return ks[0]
         return None if self.reads(condition) else self.b.node("select", [condition, ks[0], ks[1]])
+
+    def guarded(self, condition: int, yes: int, no: int) -> bool:
+        """Whether this is a largest or smallest entry, or 0 where it is infinite: of a row that doesn't move then."""
+        b, test, entry = self.b, self.b[condition], self.b[yes]
+        if b.value(no) != 0 or test.op != "lt" or b.value(test.args[1]) != inf or b[test.args[0]].op != "abs":
+            return False
+        return b[test.args[0]].args == (yes,) and entry.op == "reduce" and entry.attrs[0] in ("max", "min")
 
     def pick(self, n: int) -> int | None:
         """An entry moves as it did where it was; that of another row moves by another number."""

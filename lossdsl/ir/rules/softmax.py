@@ -176,8 +176,9 @@ def _logp_of_scaled(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) 
     k, z = node.args if node.op == "mul" else node.args[::-1]
     c = rational(b, k)
     exact = c is None or all(n & (n - 1) == 0 for n in (abs(c.numerator), c.denominator))
-    centred = b[z].op == "sub" and any(b[a].op == "detach" for a in b[z].args)
-    if c is None or exact or centred or b[z].op == "logp" or b.type(z).interval.finite or not _has(b, z, axes):
+    if c is None or exact or not _has(b, z, axes) or b.type(z).interval.finite:
+        return None
+    if b[z].op == "logp" or _is_centred(b, z, axes):
         return None
     top = b.node(
         "reduce", [z, *args[1:]], ("min" if (c < 0) != negative else "max", axes)
@@ -186,6 +187,13 @@ def _logp_of_scaled(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) 
     below = b.node("sub", [z, b.node("detach", [b.node("select", [finite, top, b.const(0)])])])
     scaled = b.node(node.op, [k, below] if node.op == "mul" else [below, k])
     return b.node("logp", [b.node("neg", [scaled]) if negative else scaled, *args[1:]], attrs)
+
+
+def _is_centred(b: Builder, z: int, axes: tuple[str, ...]) -> bool:
+    """Whether something has been taken from all of a row: by this rule, or as it is written."""
+    if b[z].op == "select":
+        return any(_is_centred(b, a, axes) for a in b[z].args[1:])
+    return b[z].op == "sub" and any(not _has(b, a, axes) for a in b[z].args)
 
 
 def _has(b: Builder, z: int, axes: tuple[str, ...]) -> bool:
