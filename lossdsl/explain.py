@@ -105,6 +105,13 @@ def _tile_notes(made: Middle) -> list[str]:
     notes = [
         f"tiles, {v.name}: {schedule_in_words(made.tiling, v)}" for v in made.tiling.variants if v.name != "weight"
     ]
+    if made.tiling.keep is not None:
+        notes.append(
+            "rows that are left out are not computed; by a backend for devices alone (Triton) they are, as weight 0, "
+            "since nothing waits there to count them"
+        )
+    if any(m.kind == "sqdist" for m in made.tiling.matrices):
+        notes.append("distances that nearly cancel are summed anew; on a device their number is waited for")
     return [memory_in_words(made.tiling), *notes]
 
 

@@ -67,6 +67,7 @@ def describe_tiles(tiles: Tiles, names: Mapping[str, str]) -> Apply:
     ]
     if kernels.keep is not None:
         keywords.append(("keep", _step(say, kernels.keep, t.axis)))
+        keywords += [] if t.picks else [("picks", False)]
     return Apply("TilingSpec", keywords=tuple(keywords))
 
 

@@ -16,7 +16,7 @@ from lossdsl.backends.api import Emitted
 from lossdsl.backends.manager import Choice
 from lossdsl.check.heads import Head
 from lossdsl.check.typed import CheckedLoss
-from lossdsl.pipeline.printing import printed_by, ways_to_tile
+from lossdsl.pipeline.printing import printed_by
 from lossdsl.pipeline.stages import Middle, bounded, middle
 from lossdsl.registry import Registry
 from lossdsl.source.text import Source
@@ -51,10 +51,9 @@ def build(
     """
     made = middle(source, registry, modes, precise)
     with bounded(made):
-        ways = ways_to_tile(made, registry, precise)
-        choice, printed = printed_by(made, registry, backend, device, [k.all for _, k in ways])
+        choice, printed = printed_by(made, registry, backend, device, precise)
         kernels, emitted = printed.kernels, printed.emitted
-    tiles = tuple(Tiles(*way, choice.spec.one_visit, printed.products) for way in ways[: printed.ways])
+    tiles = tuple(Tiles(*way, choice.spec.one_visit, printed.products) for way in printed.ways)
     checked = made.checked
     origin = Origin(
         backend=choice.spec,

@@ -43,11 +43,13 @@ class Run:
         self.dtype = compute_dtype(operands[: sizes.inputs])
         self.axis = self.spec.axis
         self.total = self.sizes[self.axis]
-        self.values["@size"] = torch.tensor(self.total, device=self.device)
+        self.values["@size"] = torch.full(
+            (), self.total, dtype=torch.int64, device=self.device
+        )
         self.values["@real"] = torch.zeros((), dtype=self.dtype, device=self.device)
         tiny = torch.finfo(self.dtype).tiny
-        self.values["@tiny"] = torch.tensor(
-            tiny, dtype=torch.float64, device=self.device
+        self.values["@tiny"] = torch.full(
+            (), tiny, dtype=torch.float64, device=self.device
         )
         self.memory = call.memory
         self.picked = self._picked()
@@ -62,9 +64,22 @@ class Run:
         (keep,) = self.call(
             self.spec.keep, [self.values[t.name] for t in self.spec.keep.takes]
         )
+        if not self.spec.picks:
+            self._harmless(keep)
+            return None
         if bool(keep.all()):
             return None
         return keep.nonzero()[:, 0]
+
+    def _harmless(self, keep: Tensor) -> None:
+        """Factors of the rows that are not there as of some others: 0 times their
+        cotangent goes into the sums over rows, whatever is in them."""
+        sides = [m.left for m in self.spec.matrices]
+        for name in {n for side in sides for n in side.inputs}:
+            dim, x = self._dim(name), self.values[name]
+            if dim >= 0 and x.is_floating_point():
+                shape = [1] * dim + [-1] + [1] * (x.dim() - dim - 1)
+                self.values[name] = x.masked_fill(~keep.view(shape), 0.5)
 
     def run(self, variant: VariantSpec, needs: Sequence[bool]) -> dict[str, Tensor]:
         """The outputs of a variant by name, gradients of what is needed among them."""

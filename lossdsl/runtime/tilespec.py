@@ -88,8 +88,9 @@ class VariantSpec:
 class TilingSpec:
     """The rows along `axis` are taken a tile at a time.
 
-    `keep` says which rows are there. `temporaries` are arrays as large as a tile's part
-    of the matrix that a kernel holds besides it.
+    `keep` says which rows are there; with `picks` tiles are of these alone, which takes
+    their number. `temporaries` are arrays as large as a tile's part of the matrix that
+    a kernel holds besides it.
     """
 
     axis: str
@@ -97,3 +98,4 @@ class TilingSpec:
     variants: tuple[VariantSpec, ...]
     temporaries: int
     keep: StepSpec | None = None
+    picks: bool = True

@@ -185,3 +185,37 @@ def test_gradients_of_zero_alone_are_reduced(lowered: Lowered) -> None:
         value = loss(x, reduction=reduction)
         assert value.shape == ()
         assert torch.autograd.grad(value, x)[0].shape == x.shape
+
+
+@pytest.mark.parametrize("features", [64, 700])  # multiplied by the kernel; a tile in memory
+@pytest.mark.parametrize("name", ["cross_entropy", "focal"] if not FULL else ["cross_entropy", "focal", "brier", "gce"])
+def test_a_head_waits_for_nothing(name: str, features: int, lowered: Lowered) -> None:
+    """Rows that are ignored stay in their tiles: how many there are only the device knows."""
+    loss = lossdsl.loss(name, head="linear", backend="triton")
+    h = torch.empty(600, features, dtype=torch.bfloat16, device="meta", requires_grad=True)
+    w = torch.empty(50257, features, dtype=torch.bfloat16, device="meta", requires_grad=True)
+    y = torch.empty(600, dtype=torch.int64, device="meta")
+    assert loss.compiled.tiling is not None
+    torch.autograd.grad(loss(h, w, None, y), (h, w))
+    assert any("tile" in n for n in lowered.names)
+
+
+TILED = ("llm/emo1", "metric/combined_margin", "metric/normalized_softmax", "metric/wcdas")
+
+
+@pytest.mark.parametrize("name", TILED if FULL else TILED[:1])
+def test_tiles_wait_for_nothing(name: str, lowered: Lowered) -> None:
+    """Of products: squared distances that nearly cancel are summed anew, and how many do so is waited for."""
+    loss = lossdsl.loss(name, backend="triton")
+    axes = {a: 4096 + 16 * i for i, a in enumerate(sorted({a for s in loss.compiled.signature.inputs for a in s.axes}))}
+    given = [
+        torch.empty(
+            [axes[a] for a in s.axes],
+            dtype=torch.int64 if s.kind.startswith("index") else torch.bfloat16,
+            device="meta",
+            requires_grad=s.kind == "real" and not s.fixed,
+        )
+        for s in loss.compiled.signature.inputs
+    ]
+    torch.autograd.grad(loss(*given), [x for x in given if x.requires_grad], allow_unused=True)
+    assert any("tile" in n for n in lowered.names)

@@ -13,7 +13,7 @@ from lossdsl.backends.triton.launch import on_device
 from lossdsl.backends.triton.shapes import power_of_2
 
 CHUNK = 1 << 16  # entries of a row that a program sees to, or more
-MOST = 65535  # programs along a grid's second axis, at most
+PROGRAMS = 65535  # programs along a grid's second axis, at most
 
 
 @triton.jit
@@ -45,7 +45,7 @@ def rescale(x: Tensor, factor: Tensor) -> None:
     length = x.numel() // rows
     block = min(4096, power_of_2(length))
     chunk = max(block, CHUNK)
-    while triton.cdiv(length, chunk) > MOST:
+    while triton.cdiv(length, chunk) > PROGRAMS:
         chunk *= 2
     together = max(1, 1024 // block)
     by = factor.reshape(factor.shape[:lead]).expand(x.shape[:lead]).contiguous()

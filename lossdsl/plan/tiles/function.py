@@ -29,8 +29,12 @@ class Function:
     keep: Graph | None
 
 
-def function(cut: Cut, registry: Registry) -> Function:
-    """The loss with its gradient by every differentiable leaf; NotDifferentiableError as `derive` raises it."""
+def function(cut: Cut, registry: Registry, picks: bool = True) -> Function:
+    """The loss with its gradient by every differentiable leaf; NotDifferentiableError as `derive` raises it.
+
+    `picks`: rows that are left out are looked for beforehand, where one condition decides it, and the rest is computed
+    of the others alone. Else each choice stays where it is, and `keep` says of what no entry may come into a sum.
+    """
     head = _turned(cut, registry)
     outputs = tuple(o for o in head.outputs if o[0] in ("rows", "weight"))
     head = replace(head, outputs=outputs)
@@ -38,8 +42,9 @@ def function(cut: Cut, registry: Registry) -> Function:
     if cut.axis in head.batch and not any(a != cut.axis and base_axis(a) == base_axis(cut.axis) for a in _axes(head)):
         found = decide_rows(head, registry, cut.axis, {m.name for m in cut.matrices})
         if found is not None:
-            head, condition = found
-            keep = replace(head, outputs=(("keep", condition),))
+            decided, condition = found
+            keep = replace(decided, outputs=(("keep", condition),))
+            head = decided if picks else head
     return Function(_derived(head, registry), keep)
 
 

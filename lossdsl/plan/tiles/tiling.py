@@ -30,12 +30,15 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """Everything that a tiled loss runs: the sides of its matrices, its variants, and which rows are there."""
+    """Everything that a tiled loss runs: the sides of its matrices, its variants, and which rows are there; `cut` is
+    what it was made of."""
 
+    cut: Cut
     axis: str
     matrices: tuple[Matrix, ...]
     sides: tuple[tuple[Side, Side, Side | None], ...]
     keep: Step | None
+    picks: bool  # whether the rows that are not there are left out, or stay with harmless factors
     variants: tuple[Variant, ...]
     temporaries: int  # arrays as large as a tile of the matrix that whole-array operations hold at once
 
@@ -48,10 +51,10 @@ class Untiled:
     origin: Span | None
 
 
-def tile(cut: Cut, registry: Registry) -> Tiling | Untiled:
-    """The tiling of a cut loss."""
+def tile(cut: Cut, registry: Registry, picks: bool = True) -> Tiling | Untiled:
+    """The tiling of a cut loss; with `picks` of the rows that are there alone, which wants their number beforehand."""
     try:
-        made = function(cut, registry)
+        made = function(cut, registry, picks)
         columns = frozenset(a for m in cut.matrices for a in m.columns)
         variants = _variants(made, cut.axis, columns, registry)
     except NotDifferentiableError as error:
@@ -61,7 +64,7 @@ def tile(cut: Cut, registry: Registry) -> Tiling | Untiled:
     keep = None if made.keep is None else _keep(made.keep)
     wide = sum(1 for x in made.graph.nodes if cut.axis in x.type.axes and columns & x.type.axes)
     both = tuple(sides(cut, m, registry) for m in cut.matrices)
-    return Tiling(cut.axis, cut.matrices, both, keep, variants, min(wide, 8))
+    return Tiling(cut, cut.axis, cut.matrices, both, keep, picks, variants, min(wide, 8))
 
 
 def other_axis(tiling: Tiling, batch: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import lossdsl
 from lossdsl.backends.triton.launch import shaped
 from lossdsl.runtime import tilesizes
 from tests.heads.compare import headed, own
@@ -42,18 +43,42 @@ def test_the_cotangent_may_lie_over_the_tile() -> None:
     case = headed(STANDARD / "cross_entropy.loss", backend="triton")
     assert case is not None
     kernel = vars(_module(case.loss))["tile_matrix_1"]
-    assert kernel.over == {1: 0}
+    assert kernel.over == {1: 2}
     g = torch.Generator().manual_seed(0)
     z, seed = (torch.randn(*shape, dtype=torch.float64, generator=g) for shape in ((6, 300), (6,)))
-    given = [torch.arange(6) * 50, seed, torch.tensor(0.0, dtype=torch.float64)]
-    wanted = kernel(z, *given)
+    labels, rest = [torch.arange(6) * 50, torch.tensor(-100)], [seed, torch.tensor(0.0, dtype=torch.float64)]
+    wanted = kernel(*labels, z, *rest)
     for shape in ({"kind": "rows"}, {"kind": "blocks", "block": 32, "splits": 4}):
         with shaped(**shape):
             room = z.clone()
-            rows, cotangent = kernel(room, *given, into=(None, room))
+            rows, cotangent = kernel(*labels, room, *rest, into=(None, room))
         assert cotangent is room
         torch.testing.assert_close(rows, wanted[0], rtol=1e-14, atol=0)
         torch.testing.assert_close(cotangent, wanted[1], rtol=1e-13, atol=0)
+
+
+@pytest.mark.parametrize("features", [4, 700])  # multiplied by the kernel; a tile in memory
+def test_rows_that_are_ignored_stay_in_their_tiles(features: int) -> None:
+    """As if they had been left out, whatever is in them; and all of them may be."""
+    loss = lossdsl.loss("focal", head="linear", backend="triton", memory=400_000)
+    g = torch.Generator().manual_seed(3)
+    hidden = torch.randn(20, features, dtype=torch.float64, generator=g)
+    weight = torch.randn(300, features, dtype=torch.float64, generator=g, requires_grad=True)
+    target = torch.arange(20) * 13
+    there = torch.arange(20) % 3 > 0
+    filled = hidden.masked_fill(~there[:, None], float("nan")).requires_grad_()
+    kept = hidden[there].requires_grad_()
+    found = loss(filled, weight, None, target.where(there, -100))
+    wanted = loss(kept, weight, None, target[there])
+    torch.testing.assert_close(found, wanted, rtol=1e-13, atol=0)
+    own, shared = torch.autograd.grad(found, (filled, weight))
+    one, other = torch.autograd.grad(wanted, (kept, weight))
+    torch.testing.assert_close(own[there], one, rtol=1e-11, atol=1e-16)
+    torch.testing.assert_close(shared, other, rtol=1e-11, atol=1e-16)
+    assert not own[~there].any()
+    nothing = loss(filled, weight, None, torch.full_like(target, -100))
+    assert nothing.item() == 0
+    assert not any(x.any() for x in torch.autograd.grad(nothing, (filled, weight)))
 
 
 def _module(loss: object) -> object:
