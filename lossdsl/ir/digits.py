@@ -77,6 +77,7 @@ def multiprecision() -> Arithmetic:
     own["mul"] = product(real)
     own["div"] = guarded(divide)
     own["maximum"] = guarded(lambda x, y: x if x >= y or mp.isnan(x) else y)  # numpy loses a NaN of objects
+    own["relu"] = guarded(lambda x: x if x > 0 or mp.isnan(x) else mp.mpf(0))
     own["minimum"] = guarded(lambda x, y: x if x <= y or mp.isnan(x) else y)
     own["pow"] = guarded(lambda x, y: _mp_power(mp, x, y))
     own["round"] = guarded(near(mp.nint, lambda x: x))

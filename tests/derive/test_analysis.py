@@ -169,6 +169,17 @@ def test_no_bound_is_made_up(returned: str, low: str, high: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("returned", "value"),
+    [("2*sin(x)", -2), ("tanh(if x > 0 then expm1(log(x)) else x - 1)*5", -5), ("min(x, 9)", None)],
+)
+def test_no_bound_goes_beyond_the_range(returned: str, value: float | None) -> None:
+    found = bounds_of(f"loss tried\ninput x[N]\nreturn {returned}\n")
+    assert found["lower"]["value"] == value
+    if value is None:
+        assert found["lower"]["status"] == "unbounded"
+
+
+@pytest.mark.parametrize(
     ("name", "settings", "wrong", "right"),
     [
         ("cross_entropy", {}, {"kind": "linear", "slope": 1}, {"kind": "bounded", "limit": 0}),

@@ -45,6 +45,8 @@ def test_an_offset_is_not_felt(name: str) -> None:
     [
         ("return max[C](z) - mean[C](z)\nclaim shift_invariant(z)", True),
         ("return max[C](z) - mean[C](z)", False),  # no rule shows it, and the file doesn't say so
+        ("return max[C](z) - mean[C](z) + 0*sqrt(25 - max[C](z))\nclaim shift_invariant(z)", True),  # folded away
+        ("return max[C](z) - mean[C](z) + sign(sqrt(25 - max[C](z))) - 1\nclaim shift_invariant(z)", False),  # or none
         ("return max[C](z)^2\nclaim shift_invariant(z)", False),  # the file is wrong
         ("return max[C](z) - mean[C](z) + relu(max[C](z) - 25)\nclaim shift_invariant(z)", False),  # wrong from 25 on
         ("return max[C](z) - mean[C](z) + relu(-99 - max[C](z))\nclaim shift_invariant(z)", False),

@@ -307,3 +307,19 @@ def test_a_limit_is_of_both_sides(claim: str, status: str, side: str) -> None:
     assert verdict.status == status
     assert verdict.detail.endswith(side)
     assert verdict.status == "proved" or verdict.problem is not None
+
+
+def test_what_proper_asks_of_a_target_is_said() -> None:
+    moving = "loss l\ninput q[N, C]: prob C\ninput logits[N, C]\nreturn -sum[C](q * log_softmax(logits))\n"
+    (verdict,) = verdicts(moving, "proper")
+    assert verdict.status == "undecided"
+    assert "`fixed`" in verdict.detail
+    (verdict,) = verdicts(moving.replace("prob C", "prob C fixed"), "proper")
+    assert verdict.status == "proved"
+
+
+@pytest.mark.parametrize("text", ["axis K = 10000000000\nreturn x^2 + sum[K](K*x)\n",
+                                  "axis K = 3000\nreturn sum[K, K'](cos(K*x + K'))\n"])  # fmt: skip
+def test_an_axis_too_long_to_try_is_said(text: str) -> None:
+    (verdict,) = verdicts(f"loss l\ninput x[N]\n{text}", "loss >= 0")
+    assert (verdict.status, "too many entries" in verdict.detail) == ("undecided", True)

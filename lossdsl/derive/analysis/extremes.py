@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
-from math import isfinite, log, sqrt
+from math import inf, isfinite, isinf, log, sqrt
 from typing import Any
 
 import numpy as np
@@ -70,7 +70,9 @@ def bounds(about: Subject, timeout: float) -> tuple[Bound, Bound]:
 
 
 def _bound(about: Subject, graph: Graph, sign: int, points: Any, timeout: float) -> Bound:
-    ray = _ray(about, graph, sign)
+    own = graph.nodes[graph.output("aux.node")].type.interval
+    end = own.high if sign > 0 else own.low
+    ray = _ray(about, graph, sign) if isinf(end) else ""
     if ray:
         return Bound(None, "unbounded", ray)
     found = _extremes(about, sign)
@@ -81,7 +83,7 @@ def _bound(about: Subject, graph: Graph, sign: int, points: Any, timeout: float)
         return Bound(None, "proved", "by intervals over the whole domain", shown)
     every = [sign * float((sign * points).max())] if points.size else []
     seen = sign * max(sign * x for x in (*found.values(), *every))
-    for value in [sign * min(sign * x for x in shown.values())] if shown else _candidates(seen, sign):
+    for value in [sign * min(sign * x for x in shown.values())] if shown else _candidates(seen, sign, end):
         how = _proof(about, value, sign, timeout)
         if how and _at_more(about, value, sign, how):
             return Bound(float(value), "proved", how)
@@ -132,8 +134,9 @@ def _proof(about: Subject, value: Any, sign: int, timeout: float) -> str:
     return by_algebra.said(question) if question is not None and settle([question], timeout)[0] else ""
 
 
-def _candidates(x: float, sign: int) -> Iterator[Any]:
-    """Numbers that may bound what comes as far as x: the simple one that it is near, then ever looser ones."""
+def _candidates(x: float, sign: int, end: float) -> Iterator[Any]:
+    """Numbers that may bound what comes as far as x: the simple one that it is near, then ever looser ones; none beyond
+    the `end` of what it may be."""
     near = Fraction(x).limit_denominator(24)
     named = [log(2), log(3), sqrt(2), 1 / log(2)]
     if abs(float(near) - x) <= SIMPLE * (1 + abs(x)):
@@ -141,7 +144,8 @@ def _candidates(x: float, sign: int) -> Iterator[Any]:
     for c in (s * c for c in named for s in (1, -1) if abs(s * c - x) <= SIMPLE):
         yield float(np.nextafter(c, sign * np.inf))
     for slack in SLACKS:
-        yield float(f"{x + sign * slack * (1 + abs(x)):.12g}")
+        loose = float(f"{x + sign * slack * (1 + abs(x)):.12g}")
+        yield end if sign * loose > sign * end else loose
 
 
 # --- the extremes of the written-out cases ----------------------------------------------------------------------------
@@ -220,7 +224,7 @@ def _best(case: Case, n: int, sign: int) -> float:
 
 def _at_classes(about: Subject, classes: int, x: float, sign: int) -> float | None:
     """The tightest bound for so many classes near the extreme x that intervals show; the loosest is tried first."""
-    tried = list(_candidates(x, sign))
+    tried = list(_candidates(x, sign, sign * inf))
     for value in (tried[-1], *tried):
         held = all(_beyond(case, n, value, sign) for case in _cases(about, classes) for n in _entries(case))
         if held and value != tried[-1]:

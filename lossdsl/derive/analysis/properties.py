@@ -114,8 +114,12 @@ def calibrated(about: Subject, classes: int) -> Property | None:
     others = [
         x.name for x in graph.leaves if x.role == "input" and x.type.kind == "real" and x.name != told.logits.name
     ]
-    if others or any(
-        leaf.role == "param" and leaf.name != "@ignore_index" for leaf in graph.leaves if leaf.type.kind == "real"
+    if (
+        told.copy not in b.type(told.losses(None)).axes
+        or others
+        or any(  # or it doesn't read its target
+            leaf.role == "param" and leaf.name != "@ignore_index" for leaf in graph.leaves if leaf.type.kind == "real"
+        )
     ):
         return None
     rows = told.losses(None)

@@ -119,7 +119,7 @@ def in_words(record: Mapping[str, Any]) -> str:
     if record["gradient"] is not None and record["gradient"]["weights"]:
         pairs = ", ".join(f"{w['weight']:.4g} at p = {w['p']}" for w in record["gradient"]["weights"] if w["p"] in TOLD)
         rows.append(("gradient", f"weight(p) * (softmax - e), weight {pairs}"))
-        rows.append(("weight, p -> 0", _trend(record["gradient"]["at_0"], "1/p")))
+        rows.append(("weight, p -> 0", _trend(record["gradient"]["at_0"], "1/p") + SEEN))
     if record["margin"] is not None:
         margin = record["margin"]
         rows.append(("margin -> -inf", _trend(margin["wrong"], "margin")))
@@ -161,7 +161,7 @@ def _probability_rows(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         terms = " + ".join(map(_term, series))
         more = " + …" if series[-1]["power"] - series[0]["power"] >= shape.TERMS - 2 else ""
         rows.append(("in 1 - p", f"{terms}{more} ({classes})".replace("+ -", "- ")))
-    rows.append(("p -> 0", _trend(found["at_0"], "1/p")))
+    rows.append(("p -> 0", _trend(found["at_0"], "1/p") + SEEN))
     if found["at_1"] is not None:
         rows.append(("p -> 1", f"like {_term(found['at_1'])}" if found["at_1"]["power"] else _term(found["at_1"])))
     return rows
@@ -170,6 +170,9 @@ def _probability_rows(found: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _term(t: Mapping[str, Any]) -> str:
     power = f"^{_short(t['power'])}" if t["power"] != 1 else ""
     return _short(t["coefficient"]) + (f" (1-p){power}" if t["power"] else "")
+
+
+SEEN = " (seen down to p = 1e-45)"
 
 
 def _trend(found: Mapping[str, Any] | None, of: str) -> str:

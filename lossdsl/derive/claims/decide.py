@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 from lossdsl.check.typed import CheckedLoss
+from lossdsl.check.types import base_axis
 from lossdsl.derive.claims import by_algebra, properties
 from lossdsl.derive.claims.at_points import DIGITS, SEED
+from lossdsl.derive.claims.cases import CLASSES
 from lossdsl.derive.claims.comparisons import compared, settings
-from lossdsl.derive.claims.setting import Subject, place, subject
+from lossdsl.derive.claims.setting import Subject, file_sizes, place, subject
 from lossdsl.derive.claims.verdict import Found, Verdict
 from lossdsl.derive.prove import TIMEOUT, settle
+from lossdsl.ir.builder import bound_axes
 from lossdsl.registry import Registry
 from lossdsl.source.diagnostic import DiagnosticError
 from lossdsl.syntax import ast
 
+MOST = 10**5  # entries of a row
 ABOUT_ONE: Mapping[str, Callable[[Subject, str], Found]] = {
     "shift_invariant": properties.shift_invariant,
     "symmetric": properties.symmetric,
@@ -67,6 +72,8 @@ def _verdict(about: Subject, claim: ast.Claim, found: Found) -> Verdict:
 
 def _decided(about: Subject, claim: ast.Claim) -> Found:
     value, when = claim.value, claim.when
+    if entries(about) > MOST:
+        return Found("undecided", "a row has too many entries along the axes that the file sizes")
     sizing = [c.name for c in when for p in about.checked.params if p.name == c.name and p.integer]
     if sizing and any(axis.size is not None for axis in about.checked.axes):
         return Found("undecided", f"`{sizing[0]}` is the size of an axis, which stays as it is in a claim")
@@ -89,6 +96,13 @@ def _decided(about: Subject, claim: ast.Claim) -> Found:
         case ast.Binary(op="<=", left=ast.Call(function="lipschitz", args=[argument]), right=right):
             return properties.lipschitz(about, _name(argument.value), right, replaced)
     return Found("undecided", "claims of this form are not decided yet")
+
+
+def entries(about: Subject) -> int:
+    """How many entries there are along the axes of one node that the file sizes, at most."""
+    sized = file_sizes(about, dict.fromkeys(about.graph.axes, CLASSES[0]))
+    found = (prod(sized.get(base_axis(a), 1) for a in {*n.type.axes, *bound_axes(n)}) for n in about.graph.nodes)
+    return max(found, default=1)
 
 
 def _chosen(about: Subject, when: Sequence[ast.Condition]) -> Subject:

@@ -274,7 +274,7 @@ def proper(about: Subject) -> Found:
     """The expected loss under any q is least where the softmax (of a single logit: the sigmoid) is q."""
     told = scores(about)
     if told is None:
-        return Found("undecided", "it is about losses of a row of logits, or of one, and a target")
+        return Found("undecided", _no_scores(about))
     b, q = told.builder, b_softmax(told)
     found = Found("undecided", "")
     for other in (_step(told.logits, 1), renamed(told.logits)):  # near by, where the slope shows, and far off
@@ -286,6 +286,13 @@ def proper(about: Subject) -> Found:
     if breaks.bends(about, told.logits.name):
         return found
     return asked(about, found, b, told.losses(None), "proper", classes=told.classes)
+
+
+def _no_scores(about: Subject) -> str:
+    moving = [i.name for i in about.checked.inputs if i.kind.startswith("prob ") and not i.fixed]
+    if moving:
+        return f"a target of kind prob is known: say `fixed` behind the kind of `{moving[0]}`"
+    return "it is about losses of a row of logits, or of one, and a target"
 
 
 @dataclass(frozen=True, slots=True)
