@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from textwrap import wrap
@@ -10,6 +11,7 @@ from lossdsl.backends.torch.names import Identifiers
 from lossdsl.source.text import Source, Span
 
 WIDTH = 88
+_CHAINED = re.compile(r"\)\.\w+\(")  # a call of what a call has given
 
 
 class Lines:
@@ -67,7 +69,11 @@ def docstring(doc: str) -> list[str]:
 
 
 def wrapped(text: str) -> list[str]:
-    """A line that is too long, split at its last brackets: what they hold on one line, or on one each."""
+    """A line that is too long, as ruff splits it: a chain of calls within brackets, if it fits there; else at the last
+    brackets before which the line is short enough, with what they hold on one line, or on one each."""
+    name, is_assigned, chain = text.partition(" = ")
+    if is_assigned and name.isidentifier() and len(chain) + 8 <= WIDTH and len(_CHAINED.findall(_outside(chain))) > 1:
+        return [f"    {name} = (", f"        {chain}", "    )"]
     depth, groups = 0, list[tuple[int, int]]()
     for i, c in enumerate(text):
         if c in "([{":
@@ -80,11 +86,22 @@ def wrapped(text: str) -> list[str]:
                 groups[-1] = (groups[-1][0], i)
     if not groups:
         return [f"    {text}"]
-    opened, closed = groups[-1]
+    opened, closed = next((g for g in reversed(groups) if g[0] + 5 <= WIDTH), groups[-1])
     inner = text[opened + 1 : closed]
     if len(inner) + 8 <= WIDTH:
         return [f"    {text[: opened + 1]}", f"        {inner}", f"    {text[closed:]}"]
     return [f"    {text[: opened + 1]}", *(f"        {part}," for part in _parts(inner)), f"    {text[closed:]}"]
+
+
+def _outside(text: str) -> str:
+    """The text without what its brackets hold."""
+    depth, found = 0, []
+    for c in text:
+        depth -= c in ")]}"
+        if depth == 0:
+            found.append(c)
+        depth += c in "([{"
+    return "".join(found)
 
 
 def _parts(inner: str) -> list[str]:
