@@ -9,7 +9,7 @@ from lossdsl.backends.api import Buffer, Let, Load, Operand, Reduce, Store
 from lossdsl_cpu.cxx import COMPARISONS, TYPES, Term, expression, identifier, operand, real
 from lossdsl_cpu.rows import Sweep
 from lossdsl_cpu.scope import at, extent, padded
-from lossdsl_cpu.tile import Tile, index_names, loaded, look, of_element
+from lossdsl_cpu.tile import Tile, index_names, loaded, look, of_element, same_for_all
 
 
 @dataclass(slots=True)
@@ -19,6 +19,7 @@ class Run:
     tile: Tile
     sweep: Sweep
     lanes: bool
+    small: bool = False  # whether exponents that are the same for all are known to be small whole numbers
     names: dict[str, Term] = field(default_factory=dict)
 
     @property
@@ -138,8 +139,17 @@ def factors(run: Run) -> None:
             run.say(f"const R {identifier(name)}_by = (R)({text});")
 
 
+def exponents(tile: Tile, s: Sweep) -> list[str]:
+    """The exponents of a sweep that are one number for all its elements, known at run time: where all are small whole
+    numbers, as most are, it is another loop, of products."""
+    found = [x.args[1] for x in s.live if isinstance(x, Let) and x.op == "pow" and same_for_all(tile, x)]
+    return [e for e in dict.fromkeys(found) if isinstance(e, str)]
+
+
 def let(run: Run, x: Let) -> str:
     names = {a: look(run.tile, a, run.names) for a in x.args if isinstance(a, str)}
+    if x.op == "pow" and run.small and x.args[1] in exponents(run.tile, run.sweep):
+        return f"pow(products(), {', '.join(real(operand(a, names)) for a in x.args)})"
     if x.op in COMPARISONS:
         terms = [operand(a, names) for a in x.args]
         if all(t.dtype != "real" and t.narrow for t in terms):

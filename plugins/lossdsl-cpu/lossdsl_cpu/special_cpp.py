@@ -128,6 +128,17 @@ static INLINE float pow(float x, float y) {
   return (float)r;
 }
 static INLINE double pow(double x, double y) { return std::pow(x, y); }
+// Powers where it is known, before the loop, that the exponent is a small whole number: products, rounded once
+static INLINE bool small_power(float y) { return y >= 0.f && y <= 15.f && y == (float)(int)y; }
+static INLINE bool small_power(double y) { return y == 0. || y == 1. || y == 2.; }
+struct products {};
+static INLINE float pow(products, float x, float y) {
+  const int n = (int)y;
+  const double b = x, b2 = b * b, b4 = b2 * b2, b8 = b4 * b4;
+  const double low = (n & 1 ? b : 1.) * (n & 2 ? b2 : 1.), high = (n & 4 ? b4 : 1.) * (n & 8 ? b8 : 1.);
+  return (float)(low * high);
+}
+static INLINE double pow(products, double x, double y) { return y == 0. ? 1. : y == 1. ? x : x * x; }
 using std::floor;
 using std::sqrt;
 template <class R> static INLINE R nearest(R x) { return std::rint(x); }  // halves to the even one

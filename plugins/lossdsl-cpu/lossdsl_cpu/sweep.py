@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lossdsl_cpu.along import along
 from lossdsl_cpu.cxx import identifier
-from lossdsl_cpu.element import Run, factors, name_rows, row_values, views_of
+from lossdsl_cpu.element import Run, exponents, factors, name_rows, row_values, views_of
 from lossdsl_cpu.rows import PASSES, Sweep
 from lossdsl_cpu.scope import extent, padded
 from lossdsl_cpu.states import body, clauses, groups, initial, row_state, state_rows, tops
@@ -30,18 +32,34 @@ def sweep(tile: Tile, s: Sweep) -> None:
     for name in s.tilts.values():
         array(tile, name, "real")
     own = [n for n in row_values(tile, s) if tile.values[n] == "int"]
+    powers = exponents(tile, s)
+    if not powers:
+        layouts(tile, s, own, False)
+        return
+    chosen = " & ".join(f"small_power({tile.nest.term(e).text})" for e in powers)
+    tile.nest.open(f"if ({chosen})")
+    layouts(tile, s, own, True)
+    tile.nest.close()
+    tile.nest.lines[-1] += " else {"
+    tile.nest.depth += 1
+    layouts(tile, s, own, False)
+    tile.nest.close()
+
+
+def layouts(tile: Tile, s: Sweep, own: Sequence[str], small: bool) -> None:
+    """The sweep in both layouts; `small`: where its exponents are small whole numbers."""
     tile.nest.open("if (lanes)")
     for n in own:
         plain = identifier(n)
         tile.say(f"int {plain}_i[L];")
         tile.say(f"for (long l = 0; l < L; ++l) {plain}_i[l] = narrow({plain}[l]);")
     outside = set(tile.spread)
-    lanes(Run(tile, s, True))
+    lanes(Run(tile, s, True, small))
     tile.spread = outside
     tile.nest.close()
     tile.nest.lines[-1] += " else {"
     tile.nest.depth += 1
-    along(Run(tile, s, False))
+    along(Run(tile, s, False, small))
     tile.nest.close()
 
 
