@@ -45,7 +45,9 @@ _WORDS = (  # of C++20, and typeof
 )
 _KEYWORDS = set(_WORDS.split())
 # what the printers, and the functions of the prelude, call their own
-_KEYWORDS |= {"b0", "b1", "fetch"}
+_KEYWORDS |= {"b0", "b1", "fetch", "padded", "tail", "untail", "narrow", "transpose", "block_count", "room", "lim"}
+_KEYWORDS |= {"countable", "small_power", "products", "as_float", "not_far", "View", "OutView", "Arena", "Call"}
+_KEYWORDS |= {"Status", "Refusal", "Sum", "Prod", "Max", "Min", "Ties", "Argmax", "Lse", "Tilted"}
 _KEYWORDS |= {*"abcdhjklnpqtvxyzLR", "arena", "bits", "block", "blocks", "c0", "c1", "height", "lane", "lanes", "own"}
 _KEYWORDS |= {"put", "row", "row0", "rows", "run", "split", "status", "std", "tile", "tiles", "width"}
 

@@ -96,7 +96,7 @@ def count(axes: Sequence[str]) -> str:
 
 def room(axes: Sequence[str], *more: str) -> str:
     """How many elements memory over axes has, for an arena to find."""
-    return f"product({', '.join([*more, *(f'k.{extent(a)}' for a in axes)]) or '1'})"
+    return f"room({', '.join([*more, *(f'k.{extent(a)}' for a in axes)]) or '1'})"
 
 
 def element(nest: Nest, b: Buffer, index: Sequence[str]) -> str:

@@ -268,10 +268,10 @@ static INLINE long attempt(void (*work)(const long *, Status &), const long *a) 
   return status.found;
 }
 // The number of elements of an array; no product wraps around, so that what is too large is asked for and refused
-static INLINE long product(long n) { return n; }
-template <class... More> static INLINE long product(long n, long m, More... more) {
+static INLINE long room(long n) { return n; }
+template <class... More> static INLINE long room(long n, long m, More... more) {
   long found;
-  return product(__builtin_mul_overflow(n, m, &found) ? std::numeric_limits<long>::max() : found, more...);
+  return room(__builtin_mul_overflow(n, m, &found) ? std::numeric_limits<long>::max() : found, more...);
 }
 // Loops over a row count in 32 bits, with room for a strip, a group of them and what is fetched ahead
 static INLINE void countable(long n) { if (n > 2147479552L) throw Refusal{-1 - n}; }

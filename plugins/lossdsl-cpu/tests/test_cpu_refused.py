@@ -80,7 +80,7 @@ def test_a_number_of_entries_that_no_64_bits_hold() -> None:
 namespace own {
 static void work(const long *a, Status &) {
   Arena arena;
-  arena.raw<double>(product(a[0], a[0], a[0]));
+  arena.raw<double>(room(a[0], a[0], a[0]));
 }
 extern "C" long run(const long *a) { return attempt(work, a); }
 }
