@@ -15,6 +15,8 @@ from lossdsl.bench.comparing import compared
 from lossdsl.bench.inputs import draw, scaled
 from lossdsl.bench.report import Report
 from lossdsl.bench.timing import WARM_UP, timed
+from lossdsl.check.typed import CheckedLoss
+from lossdsl.check.types import base_axis
 from lossdsl.pipeline import Built, build
 from lossdsl.plan.cost import count
 from lossdsl.plan.kernel import Cost
@@ -59,6 +61,7 @@ def prepare(
     spread: float = 2.0,
     inplace: bool = False,
     inaccurate: bool = False,
+    spare: bool = False,
 ) -> Prepared:
     """Build what is to be timed, run each once and compare its value and gradient with float64.
 
@@ -67,13 +70,17 @@ def prepare(
     `inplace` times the first backend once more, with gradients over the logits; ValueError for one that can't.
     `others` are more baselines: functions of the loss's inputs, in order, that give the mean loss. A baseline that is
     off is left out, or timed all the same where `inaccurate` ones are wanted. Raises BackendError for a backend that
-    can't be used and WrongGradientError for one that is wrong; ValueError for a GPU where there is none.
+    can't be used and WrongGradientError for one that is wrong; ValueError for a GPU where there is none, for a backend
+    that doesn't run on the device, and, without `spare` ones, for the size of an axis that the loss hasn't.
     """
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise ValueError(NO_GPU)
     built = {name: build(source, registry, name, device=device, modes=heads) for name in backends}
     whole = built.get("torch") or build(source, registry, "torch", device=device, modes=heads)
     checked = whole.checked
+    for name, b in built.items():
+        _runs_on(name, b.choice.spec.devices, device)
+    sizes = _known(checked, sizes, spare)
 
     def drawn(seed: int) -> list[Tensor]:
         return scaled(draw(checked, sizes, dtype, device, seed), whole, spread)
@@ -136,6 +143,23 @@ class Prepared:
             threads=torch.get_num_threads(),
             cache="" if not self.device.startswith("cuda") else "cold" if cold else "hot",
         )
+
+
+def _runs_on(name: str, devices: Sequence[str], device: str) -> None:
+    if "*" in devices or device.partition(":")[0] in devices:
+        return
+    why = f": {NO_GPU}" if "cuda" in devices and not torch.cuda.is_available() else f": --device {devices[0]}"
+    raise ValueError(f"backend {name} runs on {' and '.join(devices)}, not on {device}{why}")
+
+
+def _known(checked: CheckedLoss, sizes: Mapping[str, int], spare: bool) -> dict[str, int]:
+    """The sizes of axes that the loss has; ValueError for others, unless they are to spare."""
+    axes = dict.fromkeys(base_axis(a.name) for a in checked.axes)
+    axes |= dict.fromkeys(base_axis(a) for i in checked.inputs for a in i.axes)
+    unknown = [a for a in sizes if a not in axes]
+    if unknown and not spare:
+        raise ValueError(f"{checked.name} has no axis {unknown[0]}: its axes are {', '.join(axes)}")
+    return {a: n for a, n in sizes.items() if a in axes}
 
 
 def _planned(built: Mapping[str, Built], whole: Built, sizes: Mapping[str, int]) -> Cost | None:

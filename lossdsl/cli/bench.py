@@ -51,7 +51,12 @@ DTYPES = ("float32", "float64", "bfloat16", "float16")
 )
 @click.option("--std", "spread", default=2.0, show_default=True, help="Standard deviation of the logits of a head.")
 @click.option("--inplace", is_flag=True, help="The first backend once more, with gradients written over the logits.")
-@click.option("--json", "out", type=click.Path(dir_okay=False, path_type=Path), help="Write the figures there, too.")
+@click.option(
+    "--json",
+    "out",
+    type=click.Path(dir_okay=False, path_type=Path, allow_dash=True),
+    help="Write the figures there, too; - prints them, and the tables to stderr.",
+)
 def command(
     losses: tuple[str, ...],
     shapes: tuple[str, ...],
@@ -100,6 +105,7 @@ def command(
                     spread=spread,
                     inplace=inplace,
                     cold=cache == "cold",
+                    spare=not shapes,
                 )
             except DiagnosticError as error:
                 show(error.source, error.diagnostics)
@@ -111,9 +117,13 @@ def command(
                     raise
                 fail(f"{shape} takes more memory than there is: {str(error).splitlines()[0]}")
             reports.append(report)
-            click.echo(bench.table(report))
+            click.echo(bench.table(report), err=out == Path("-"))
     if out is not None:
-        out.write_text(json.dumps([r.as_json() for r in reports], indent=2) + "\n", encoding="utf-8")
+        figures = json.dumps([r.as_json() for r in reports], indent=2) + "\n"
+        if out == Path("-"):
+            click.echo(figures, nl=False)
+        else:
+            out.write_text(figures, encoding="utf-8")
 
 
 def others(

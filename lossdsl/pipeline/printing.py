@@ -47,7 +47,7 @@ def picks_rows(spec: BackendSpec) -> bool:
 
 
 def tile_programs(made: Middle, registry: Registry) -> dict[str, KernelProgram]:
-    """The sweeps over tiles of a loss that multiply its matrices themselves as on a device, by their names; none without."""
+    """The sweeps over tiles of a loss that multiply its matrices themselves, as a device does; none without."""
     ways = ways_to_tile(made, registry, made.precise, picks=False)[:1] if isinstance(made.tiling, Tiling) else ()
     return {k.name: k.product for _, kernels in ways for k in kernels.all if k.product is not None}
 

@@ -121,6 +121,9 @@ def _fill_sizes(
 # --- types and dtypes -----------------------------------------------------------------
 
 
+UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
+
+
 def _convert(signature: Signature, given: Sequence[Any]) -> list[Tensor | None]:
     """Each argument as a tensor of a dtype that its kind allows."""
     tensors: list[Tensor | None] = []
@@ -154,6 +157,12 @@ def _kind(signature: Signature, spec: InputSpec, x: Tensor) -> Tensor:
         layout = "nested" if x.is_nested else str(x.layout).removeprefix("torch.")
         how = "to_padded_tensor(0.0)" if x.is_nested else "to_dense()"
         raise TypeError(f"{name} is {layout}, not strided: pass {spec.name}.{how}")
+    if x.dtype in UNSIGNED:
+        how = "float()" if kind == "real" or kind.startswith("prob") else "long()"
+        raise TypeError(
+            f"{name} is {str(x.dtype).removeprefix('torch.')}, of which torch can do "
+            f"little: pass {spec.name}.{how}"
+        )
     x = x.resolve_neg()  # kernels read memory, which a view of -x shares with x
     if not x.is_floating_point():
         return x != 0 if kind == "bool" and x.dtype != torch.bool else x

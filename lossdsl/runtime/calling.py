@@ -24,6 +24,7 @@ from lossdsl.runtime.values import (
     labels_are_rows,
     neutral_rows,
     poison,
+    refuse_ignored,
 )
 
 
@@ -189,6 +190,8 @@ def _call(
             check_indices(signature, bound, None if skip is None else int(skip))
     if bound.labels and blind and labels_are_rows(signature, bound):
         tensors, there = neutral_rows(signature, bound, -100 if skip is None else skip)
+    elif bound.labels and torch.compiler.is_compiling():
+        refuse_ignored(signature, bound, -100 if skip is None else skip)
     elif bound.labels and not traced():  # a batch loss can't do without looking
         keep = kept_rows(signature, bound, -100 if skip is None else int(skip))
     if keep is not None:  # as if the rows had been left out of the call

@@ -11,6 +11,7 @@ from torch import Tensor
 from lossdsl.runtime.binding import compute_dtype
 from lossdsl.runtime.signature import InputSpec, base_axis
 
+ODD = (torch.uint8, torch.uint16, torch.uint32, torch.uint64)  # integers to look at
 FEW = 256  # numbers that Python looks through in less time than a call takes
 
 
@@ -63,7 +64,7 @@ def bind_quickly(
             return None
         if not q.real:
             boolean = x.dtype is torch.bool
-            if boolean is not q.boolean or x.dtype is torch.uint8 or x.is_complex():
+            if boolean is not q.boolean or x.dtype in ODD or x.is_complex():
                 return None
         for axis, size in zip(q.bases, shape, strict=True):
             if sizes.setdefault(axis, size) != size:

@@ -65,6 +65,21 @@ def kept_rows(signature: Signature, bound: Bound, ignore: int) -> Tensor | None:
     return keep
 
 
+def refuse_ignored(signature: Signature, bound: Bound, ignore: int | Tensor) -> None:
+    """RuntimeError, when a compiled graph runs, for an ignored label: there a loss of a
+    whole batch can't do without its row. On a device the loss is NaN: an error of its
+    kernels would end the process's use of it.
+    """
+    for i, x in bound.labels.items():
+        if x.device.type == "cpu":
+            torch._assert_async(
+                (x != ignore).all(),
+                f"{signature.name}: {signature.inputs[i].name} holds ignored labels, "
+                "which a loss of a whole batch leaves out only outside torch.compile: "
+                "leave their rows out before, or pass probabilities",
+            )
+
+
 def labels_are_rows(signature: Signature, bound: Bound) -> bool:
     """Whether each label is a row's, which then may be left out of the sum."""
     own = {a for i in bound.labels for a in signature.inputs[i].axes}

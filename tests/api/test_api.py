@@ -260,6 +260,10 @@ def test_labels_of_a_batch_loss_where_nothing_is_looked_at(batch):
     traced = torch.compile(loss, backend="aot_eager", fullgraph=True)(z, y)
     torch.testing.assert_close(traced, loss(z, F.one_hot(y, 5).to(z.dtype)))
     torch.testing.assert_close(traced, loss(z, y))
+    ignored = torch.where(torch.arange(4) == 2, -100, y)
+    torch.testing.assert_close(loss(z, ignored), loss(z[ignored >= 0], y[ignored >= 0]))
+    with pytest.raises(RuntimeError, match="overlap: q holds ignored labels"):
+        torch.compile(loss, backend="aot_eager", fullgraph=True)(z, ignored)
 
 
 def test_a_backend_for_one_kind_of_device(batch, monkeypatch):

@@ -73,6 +73,25 @@ def test_an_axis_without_a_size_is_named() -> None:
         bench.measure(source(), REGISTRY, {"N": 8}, backends=["torch"], rounds=2)
 
 
+def test_a_size_of_no_axis_is_refused() -> None:
+    with pytest.raises(ValueError, match="mine has no axis Q: its axes are N, C"):
+        bench.measure(source(), REGISTRY, {"N": 8, "C": 5, "Q": 3}, backends=["torch"], rounds=2)
+
+
+def test_a_backend_that_does_not_run_on_the_device_says_where_it_does() -> None:
+    with pytest.raises(ValueError, match=r"triton runs on cuda, not on cpu: (torch finds no GPU|--device cuda)"):
+        bench.measure(source(), REGISTRY, {"N": 8, "C": 5}, backends=["triton"], rounds=2)
+
+
+def test_json_to_standard_output_is_json_alone(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "mine.loss"
+    path.write_text(TEXT.format(name="mine"), encoding="utf-8")
+    call = [str(path), "--size", "N=4,C=3", "--backend", "torch", "--rounds", "2", "--json", "-"]
+    result = CliRunner().invoke(command, call, catch_exceptions=False)
+    assert json.loads(result.stdout)[0]["sizes"] == {"N": 4, "C": 3}
+    assert "mine  N = 4" in result.stderr
+
+
 def test_the_command_prints_a_table_and_writes_json(tmp_path) -> None:  # type: ignore[no-untyped-def]
     path, out = tmp_path / "mine.loss", tmp_path / "figures.json"
     path.write_text(TEXT.format(name="mine"), encoding="utf-8")

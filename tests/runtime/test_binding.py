@@ -26,6 +26,15 @@ def test_targets_of_any_integer_dtype(dtype):
     torch.testing.assert_close(Focal()(z, y.to(dtype)), Focal()(z, y), rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64])
+@pytest.mark.parametrize("count", [3, 300])
+def test_unsigned_integers_that_torch_hardly_has_are_refused(dtype, count):
+    y = (torch.arange(count) % 4).to(dtype)
+    word = str(dtype).removeprefix("torch.")
+    with pytest.raises(TypeError, match=rf"focal: target is {word}, .*pass target\.long\(\)"):
+        Focal()(torch.randn(count, 5), y)
+
+
 def test_uint8_never_equals_a_negative_ignored_index():
     z, y = torch.randn(4, 5), torch.tensor([0, 4, 2, 1], dtype=torch.uint8)
     for call in (lambda: Focal(ignore_index=-100)(z, y), lambda: Focal()(z, y, ignore_index=-1)):
