@@ -73,6 +73,17 @@ class Said:
         p = self("sigmoid", self.leaf["x"])
         return self("select", self.hot(), p, self("sub", self.const(1), p))
 
+    def mixed(self) -> int:
+        """t·σ + (1 - t)·(1 - σ) for the t that is 1 at y."""
+        t, p = self("select", self.hot(), self.const(1), self.const(0)), self("sigmoid", self.leaf["x"])
+        rest = (self("sub", self.const(1), n) for n in (t, p))
+        return self("add", self("mul", t, p), self("mul", *rest))
+
+    def missed(self) -> int:
+        """1 - |t - σ|."""
+        t = self("select", self.hot(), self.const(1), self.const(0))
+        return self("sub", self.const(1), self("abs", self("sub", t, self("sigmoid", self.leaf["x"]))))
+
     def length(self, name: str) -> int:
         """The length of a softmax, as `norm` says it."""
         square = self.sum(self("pow", self("exp", self.logp(name)), self.const(2)))
@@ -200,6 +211,18 @@ FORMS: dict[str, tuple[Form, str, str]] = {
         lambda s: s("exp", s("log1p", s.leaf["s"])),
         "add",
         "log1p",
+    ),
+    "the logarithm of a bit's mixture": (lambda s: s("log", s.mixed()), "softplus", "sigmoid"),
+    "of what a bit is from its probability": (lambda s: s("log", s.missed()), "softplus", "sigmoid"),
+    "of the odds against a class": (
+        lambda s: s("log", s("div", s("sub", s.const(1), s.one(s.leaf["y"])), s.one(s.leaf["y"]))),
+        "log1mexp",
+        "div",
+    ),
+    "the angle of a complement": (
+        lambda s: s("asin", s("sqrt", s("sub", s.const(1), s.one(s.leaf["y"])))),
+        "expm1",
+        "sub",
     ),
     "a softmax at a temperature": (
         lambda s: s.b.node("softmax", [s("div", s.leaf["x"], s.const(3))], ("C",)),

@@ -153,7 +153,8 @@ class Programs:
             case 0:
                 return b.node(rng.choice(["relu", "abs", "detach"]), [x])
             case 1:
-                angle = b.node("acos", [p])
+                right = b.node("asin", [b.node("sqrt", [b.node("sub", [one, self.pick(p)])])])
+                angle = rng.choice([b.node("acos", [p]), right])
                 return b.node("abs", [rng.choice([b.node("neg", [p]), self.hot, b.node("neg", [half]), angle])])
             case 2:
                 return b.node("pow", [b.node(rng.choice(["minimum", "maximum"]), [half, two]), self.hot])
@@ -181,7 +182,10 @@ class Programs:
     def positive(self, depth: int) -> int:
         b, rng = self.b, self.rng
         x = self.real(depth - 1)
-        match rng.randrange(9):
+        match rng.randrange(10):
+            case 9:
+                bit = b.node("select", [self.hot, b.const(1), b.const(0)])
+                return b.node("sub", [b.const(1), b.node("abs", [b.node("sub", [bit, b.node("sigmoid", [x])])])])
             case 8:
                 return b.node("softmax", [b.node("div", [self.reals[0], b.const(3)])], ("C",))
             case 0:

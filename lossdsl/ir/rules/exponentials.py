@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lossdsl.ir.graph import Attr
 from lossdsl.ir.rewrite import Rule
-from lossdsl.ir.rules.match import as_log, inside, is_const, is_whole, nonnegative
+from lossdsl.ir.rules.match import as_log, complement, inside, is_const, is_whole, nonnegative
 from lossdsl.ir.rules.others import of_the_others, over_length
 from lossdsl.ir.rules.softmax import two_logits
 
@@ -79,6 +79,13 @@ def _acos(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | N
     return b.node("mul", [b.const(2), b.node("asin", [b.node("sqrt", [half])])])
 
 
+def _asin(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    """asin(sqrt(1 - e^u)) = acos(e^(u/2)), which is a small angle's, too, and near a right one's."""
+    root = inside(b, args[0], "sqrt")
+    u = None if root is None else complement(b, root)
+    return None if u is None else b.node("acos", [b.node("exp", [b.node("div", [u, b.const(2)])])])
+
+
 def _order(op: str) -> Rule:
     def apply(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
         for rising in ("exp", "sigmoid"):
@@ -108,6 +115,7 @@ RULES = (
         "acos(e^u) = 2 asin(sqrt((1 - e^u) / 2)): an angle is the root of what p is from 1",
         _acos,
     ),
+    Rule("angle of a complement", ("asin",), "asin(sqrt(1 - e^u)) = acos(e^(u/2))", _asin),
     *(_order(op) for op in ("lt", "le", "eq")),
     Rule("root of exp", ("sqrt",), "sqrt(e^u) = e^(u/2)", _sqrt),
 )

@@ -15,6 +15,8 @@ from lossdsl.ir.rules.match import as_log, complement, inside, is_const, nonnega
 if TYPE_CHECKING:
     from lossdsl.ir.builder import Builder
 
+_NODES = 16  # of an expression in which a condition is looked for
+
 
 def _log(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
     (x,) = args
@@ -44,10 +46,50 @@ def _log(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | No
             return b.node("log1p", [b.node("neg", [node.args[1]])])
         case "div" if all(nonnegative(b, a) for a in node.args) and as_log(b, node.args[1]) is not None:
             return b.node("sub", [b.node("log", [node.args[0]]), b.node("log", [node.args[1]])])
+        case "neg":
+            return _log_of_opposite(b, node.args[0])
         case "reduce" if node.attrs[0] == "sum":
             log = as_log(b, node.args[0])
             if log is not None:
                 return b.node("reduce", (log, *node.args[1:]), ("logsumexp", node.attrs[1]))
+    return None
+
+
+def _by_choices(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    """log of what hangs on a condition, as the choice between the logarithms of both cases, if one of these is known:
+    t·σ(x) + (1 - t)·(1 - σ(x)) for a t that is 1 or 0, 1 - |t - σ(x)|."""
+    (x,) = args
+    conditions, seen, stack = set[int](), set[int](), [x]
+    while stack:
+        n = stack.pop()
+        if n in seen:
+            continue
+        seen.add(n)
+        if len(seen) > _NODES:
+            return None
+        node = b[n]
+        if node.op == "select":
+            conditions.add(node.args[0])
+            stack += node.args[1:]
+        elif node.op in ("add", "sub", "mul", "neg", "abs"):
+            stack += node.args
+    if b[x].op == "select" or len(conditions) != 1:
+        return None
+    (condition,) = conditions
+    cases = tuple(b.rebuild(x, {condition: b.const(met)}) for met in (True, False))
+    return b.node("select", [condition, *(b.node("log", [n]) for n in cases)]) if _has_log(b, cases) else None
+
+
+def _log_of_opposite(b: Builder, x: int) -> int | None:
+    """log of -(e^u - 1)·y, or over y, whose sign stands before all."""
+    node = b[x]
+    if node.op not in ("mul", "div"):
+        return None
+    for less, y in (node.args, node.args[::-1])[: 1 if node.op == "div" else 2]:
+        u = inside(b, less, "expm1")
+        if u is not None and as_log(b, y) is not None:
+            logs = [b.node("log1mexp", [u]), b.node("log", [y])]
+            return b.node("add" if node.op == "mul" else "sub", logs)
     return None
 
 
@@ -113,6 +155,7 @@ def _log1p(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | 
 
 
 RULES = (
+    Rule("log of what hangs on a bit", ("log",), "the logarithm of each case, where one is known", _by_choices),
     Rule(
         "log",
         ("log",),
