@@ -88,10 +88,13 @@ FALSE = [
     # infinities move nowhere
     (Z + "param temp = 1 in [0, 1]\nreturn argmax[C](z / temp)\n", "shift_invariant(z)"),
     # a class of -inf leaves another a probability of 1
-    (
-        Z + "input t[N]: index C\ninput y[N]: fixed\ns = if C == t then z else (if y > 1e6 then -inf else z)\n"
-        "p = softmax[C](s)[t]\nreturn (1 - p) * (1 / (1 - p))\n",
-        "loss == 1",
+    *(
+        (
+            Z + "input t[N]: index C\ninput y[N]: fixed\ns = if C == t then z else (if y > 1e6 then -inf else z)\n"
+            "p = softmax[C](s)[t]\nreturn (1 - p) * (1 / (1 - p))\n",
+            claim,
+        )
+        for claim in ("loss == 1", "loss >= 1")
     ),
     # numbers that are near others
     (X + "return 0*x + 884279719003555 / 281474976710656\n", "loss >= pi"),

@@ -1,8 +1,8 @@
 """Branch and bound: whether a scalar is never negative on a whole box of its variables.
 
 A box is given up to a face where the enclosed slope has one sign (Hansen and Walster, Global Optimization Using
-Interval Analysis, 2003), bounded by the mean value form, and halved. What is left after `MOST` boxes, or at
-boxes as small as `SMALLEST`, is not decided: that says nothing.
+Interval Analysis, 2003), bounded by the mean value form, and halved. What is left after `MOST` boxes or
+`STEPS` steps, or at boxes as small as `SMALLEST`, is not decided: that says nothing.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from lossdsl.primitives.interval import Interval
 
 Array = np.ndarray[Any, Any]
 MOST = 60_000  # boxes looked at
+STEPS = 2_000  # of all boxes at once: a step of one box takes as long as one of a hundred
 SMALLEST = 1e-7  # width on the line bent into (-1, 1)
 
 
@@ -40,10 +41,10 @@ def never_negative(s: Scalars, n: int, domain: Mapping[str, Interval], most: int
     names = sorted(variables(s, n))
     low = np.array([[domain[v].low] for v in names]).reshape(len(names), 1)
     high = np.array([[domain[v].high] for v in names]).reshape(len(names), 1)
-    seen = 0
+    seen = steps = 0
     while low.shape[1]:
-        seen += low.shape[1]
-        if seen > most:
+        seen, steps = seen + low.shape[1], steps + 1
+        if seen > most or steps > STEPS:
             return Outcome("open", seen)
         try:
             low, high, found = _step(s, n, names, low, high)

@@ -246,6 +246,7 @@ def probability(graph: Graph, wanted: int, leaves: Sequence[str]) -> int | None:
         if node.op == "pick" and graph.nodes[node.args[0]].op == "logp" and n in reading:
             source = graph.nodes[node.args[0]]
             alone = node.type.axes <= set(graph.batch)  # else there are several
+            alone &= graph.nodes[source.args[0]].type.interval.finite  # else it may be 0, or 1 beside others
             if alone and len(source.args) == 1 and set(node.attrs[0]) == set(source.attrs[0]):  # type: ignore[arg-type]
                 found.add(n)
                 continue

@@ -43,14 +43,17 @@ def compared_where_defined(about: Subject, b: Builder, loss: int, other: int, eq
         here = has("aux.loss", sizes, leaves), has("aux.other", sizes, leaves)
         return here == (True, False) or (equal and here == (False, True))
 
-    gap, told = "where both sides have a value", False
+    where, told = "where both sides have a value", False
+    gap = where if equal else ""
     for sizes, leaves in _points(about, graph, sums):
         if alone(sizes, leaves):
             small = at_points.shrunk(graph, sums, sizes, leaves, alone)
             return Found("refuted", f"{at_points.shown(small, names)}, where one side alone has a value", 1)
         if not told and not has("aux.loss", sizes, leaves):
             none = at_points.shrunk(graph, sums, sizes, leaves, lambda s, x: not has("aux.loss", s, x))
-            gap, told = f"{gap} (not at {at_points.shown(none, names)})", True
+            gap, told = f"{where} (not at {at_points.shown(none, names)})", True
+    if not gap:
+        return found
     detail = f"{found.detail}, {gap}" if found.detail else gap
     again = None if found.again is None else partial(_with, found.again, gap)
     return replace(found, detail=detail, again=again)

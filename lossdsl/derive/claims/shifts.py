@@ -32,6 +32,14 @@ def invariant(b: Builder, n: int, leaf: int, batch: Sequence[str]) -> bool:
     return k is not None and b.value(k) == 0
 
 
+def _finite(b: Builder, n: int) -> bool:
+    """Whether it is never infinite; an axis of which something is read has entries, so its size has a logarithm."""
+    node = b[n]
+    if node.op == "log" and b[node.args[0]].op == "size":
+        return True
+    return b.type(n).interval.finite or (node.op in ("mul", "neg") and all(_finite(b, a) for a in node.args))
+
+
 @dataclass(slots=True)
 class _Shifts:
     b: Builder
@@ -90,7 +98,7 @@ class _Shifts:
             case "mul":
                 for x, y in (args, args[::-1]):
                     k = self.of(y)
-                    if k is not None and self.still(x) and not self.reads(x) and b.type(x).interval.finite:
+                    if k is not None and self.still(x) and not self.reads(x) and _finite(b, x):
                         return b.node("mul", [x, k])
             case "div":
                 k = self.of(args[0])

@@ -91,6 +91,8 @@ def vanishes(a: Algebra, e: Any) -> bool:
         return True
     if e.has(sympy.Piecewise):
         e = sympy.piecewise_fold(e)
+        if isinstance(e, sympy.Piecewise):
+            return all(vanishes(a, branch) for branch, _ in e.args)
     if e.has(sympy.Piecewise, sympy.nan, sympy.zoo):
         return False
     last = {g[-1]: 1 - sympy.Add(*g[:-1]) for g in a.groups}
