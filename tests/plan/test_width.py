@@ -21,6 +21,9 @@ def reasons(name: str) -> set[str]:
     [
         ("arcface", "vectors"),
         ("dice_semimetric_loss", "quotients"),
+        ("rlcd_pg", "mean"),
+        ("bsl", "vectors"),
+        ("cacr", "pairs"),
         ("synib_dirichlet", "trigamma"),
         ("mcr2", "logdet"),
     ],
