@@ -224,6 +224,21 @@ FORMS: dict[str, tuple[Form, str, str]] = {
         "expm1",
         "sub",
     ),
+    "the inverse of a sigmoid, less 1": (
+        lambda s: s("sub", s("div", s.const(1), s("sigmoid", s.leaf["x"])), s.const(1)),
+        "exp",
+        "sigmoid",
+    ),
+    "the logarithm of a product over classes": (
+        lambda s: s("log", s.b.reduce("prod", ("C",), s("sigmoid", s.leaf["x"]))),
+        "softplus",
+        "sigmoid",
+    ),
+    "the angle of which p is the half's": (
+        lambda s: s("acos", s("sub", s("mul", s.const(2), s.one(s.leaf["y"])), s.const(1))),
+        "asin",
+        "acos",
+    ),
     "a softmax at a temperature": (
         lambda s: s.b.node("softmax", [s("div", s.leaf["x"], s.const(3))], ("C",)),
         "detach",

@@ -50,6 +50,9 @@ def one_less(b: Builder, e: int, negative: bool) -> int | None:
     if u is not None:
         less = b.node("expm1", [u])
         return b.node("neg", [less]) if negative else less
+    if node.op == "div" and is_const(b, node.args[0], 1) and b[node.args[1]].op == "sigmoid":  # 1/σ(x) = 1 + e^-x
+        less = b.node("exp", [b.node("neg", b[node.args[1]].args)])
+        return b.node("neg", [less]) if negative else less
     beyond = _beyond_running_sum(b, e)
     if beyond is not None:
         return beyond if negative else b.node("neg", [beyond])

@@ -72,6 +72,12 @@ def _sqrt(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | N
 
 
 def _acos(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    node = b[args[0]]
+    if node.op == "sub" and is_const(b, node.args[1], 1) and b[node.args[0]].op == "mul":  # cos 2a = 2 cos^2 a - 1
+        two, p = b[node.args[0]].args
+        log = inside(b, p, "exp")
+        if log is not None and is_const(b, two, 2):
+            return b.node("mul", [two, b.node("acos", [b.node("exp", [b.node("div", [log, two])])])])
     u = inside(b, args[0], "exp")
     if u is None:
         return None
@@ -112,7 +118,7 @@ RULES = (
     Rule(
         "angle of exp",
         ("acos",),
-        "acos(e^u) = 2 asin(sqrt((1 - e^u) / 2)): an angle is the root of what p is from 1",
+        "acos(e^u) = 2 asin(sqrt((1 - e^u) / 2)), what p is from 1; acos(2 e^u - 1) = 2 acos(e^(u/2))",
         _acos,
     ),
     Rule("angle of a complement", ("asin",), "asin(sqrt(1 - e^u)) = acos(e^(u/2))", _asin),

@@ -48,6 +48,9 @@ def _log(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | No
             return b.node("sub", [b.node("log", [node.args[0]]), b.node("log", [node.args[1]])])
         case "neg":
             return _log_of_opposite(b, node.args[0])
+        case "reduce" if node.attrs[0] == "prod" and nonnegative(b, node.args[0]):
+            log = b.node("log", [node.args[0]])
+            return b.node("reduce", (log, *node.args[1:]), ("sum", node.attrs[1]))
         case "reduce" if node.attrs[0] == "sum":
             log = as_log(b, node.args[0])
             if log is not None:
@@ -71,7 +74,7 @@ def _by_choices(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> i
         if node.op == "select":
             conditions.add(node.args[0])
             stack += node.args[1:]
-        elif node.op in ("add", "sub", "mul", "neg", "abs"):
+        elif node.op in ("add", "sub", "mul", "neg", "abs", "pow"):
             stack += node.args
     if b[x].op == "select" or len(conditions) != 1:
         return None
