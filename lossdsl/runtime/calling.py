@@ -36,9 +36,16 @@ def param(spec: ParamSpec, value: Any) -> Tensor:
             raise TypeError(f"{spec.name} is an integer, not {value.dtype}")
         tensor = value if value.dtype == dtype else value.to(dtype)
     else:
-        if spec.integer and not float(value).is_integer():
-            raise TypeError(f"{spec.name} is an integer, not {value!r}")
-        tensor = torch.tensor(value, dtype=dtype, device="cpu")
+        try:
+            tensor = torch.tensor(value, dtype=torch.float64, device="cpu")
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"{spec.name} is a number or a tensor, not {value!r}"
+            ) from error
+        if spec.integer:
+            if not float(value).is_integer():
+                raise TypeError(f"{spec.name} is an integer, not {value!r}")
+            tensor = torch.tensor(value, dtype=dtype, device="cpu")
     if tensor.dim() != len(spec.axes):
         what = "a number" if not spec.axes else f"a vector over {spec.axes[0]}"
         raise ValueError(f"{spec.name} is {what}, not of shape {tuple(tensor.shape)}")

@@ -28,6 +28,18 @@ PAIRS = ["dot[C](x, x')", "tanh(w - w')", "w'", "sqdist[C](x, x')", "(if target 
 MASKS = ["N != N'", "N' < N", "target == target'", "w' > w"]
 
 
+def drawn(seed: int) -> dict[str, Any]:
+    """Values for the inputs of HEAD, rows that don't count among them."""
+    rng = np.random.default_rng(seed)
+    return {
+        "x": rng.normal(size=(6, 3)),
+        "w": rng.normal(size=6),
+        "c": rng.normal(size=3),
+        "target": np.array([0, -100, 2, 1, 1, 0]),
+        "keep": np.array([True, True, True, False, True, True]),
+    }
+
+
 class Draw:
     """Expressions at random, each with the axes that its name says."""
 

@@ -8,7 +8,8 @@ import pickle
 
 import pytest
 import torch
-from handmade import FOCAL, Compiled, Focal, Loss, WeightedCE
+from handmade import FOCAL, Compiled, Focal, Loss
+from handmade_others import WeightedCE
 
 from lossdsl.runtime.signature import InputSpec, KernelSpec, ParamSpec, Signature
 
@@ -16,6 +17,11 @@ from lossdsl.runtime.signature import InputSpec, KernelSpec, ParamSpec, Signatur
 @pytest.fixture
 def batch():
     return torch.randn(6, 5, dtype=torch.float64), torch.tensor([0, 1, 2, 3, -100, 4])
+
+
+def test_a_param_that_is_no_number_is_told_by_its_name() -> None:
+    with pytest.raises(TypeError, match="gamma is a number or a tensor, not 'two'"):
+        Focal()(torch.zeros(2, 3), torch.tensor([0, 1]), gamma="two")
 
 
 def test_params_are_assigned_and_overridden(batch):
