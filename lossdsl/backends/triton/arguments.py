@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lossdsl.backends.api import Buffer, Let, Load, Store
+from lossdsl.backends.api import Buffer, Let, Load, Operand, Store
 from lossdsl.backends.triton.layout import wrapped
 from lossdsl.backends.triton.spell import COMPARISONS, NUMBERS, identifier
 from lossdsl.backends.triton.stages import Item, Stage, Sweep
 
 STEPS = COMPARISONS | {"floor", "round", "mod", "sign"}
+SIGNED = frozenset({"mul", "mulz", "div", "neg", "abs", "select", "sign", "relu"})  # by whose arguments its is
 
 
 def size(axis: str) -> str:
@@ -80,19 +81,21 @@ def sizes(stage: Stage) -> tuple[str, ...]:
 
 def exact_quotients(stage: Stage) -> frozenset[str]:
     """Quotients that a step is made of, be it by way of sums and products: the nearest number decides there, and a
-    device's own division of entries is off by a unit or two in the last place. Whether one is 0 it says rightly."""
+    device's own division of entries is off by a unit or two in the last place. Whether one is 0, or a product with it
+    is, it says rightly; not so of a sum."""
     made = {s.value.name: s for s in stage.statements if isinstance(s, Let)}
-    todo = [x for s in made.values() if s.op in STEPS and 0 not in s.args for x in s.args if isinstance(x, str)]
-    seen: set[str] = set()
+    todo = [(x, 0 in s.args) for s in made.values() if s.op in STEPS for x in s.args]
+    seen: set[tuple[Operand, bool]] = set()
     while todo:
-        name = todo.pop()
-        s = made.get(name)
-        if name in seen or s is None:
+        one = todo.pop()
+        name, by_sign = one
+        s = made.get(name) if isinstance(name, str) else None
+        if one in seen or s is None:
             continue
-        seen.add(name)
+        seen.add(one)
         if s.op == "div" or s.op in NUMBERS or s.op == "select":
-            todo += [x for x in s.args if isinstance(x, str)]
-    return frozenset(name for name in seen if made[name].op == "div")
+            todo += [(x, by_sign and s.op in SIGNED) for x in s.args]
+    return frozenset(str(name) for name, by_sign in seen if not by_sign and made[str(name)].op == "div")
 
 
 def divisors(items: Sequence[Item]) -> frozenset[str]:

@@ -233,7 +233,7 @@ class Blocks(Printer):
         if s.reduction == "logsumexp":
             values = [f'tl.where({name[1]} < 0.0, float("-inf"), {name[0]})', name[1]]
         elif s.reduction == "argmax":
-            values = [f"tl.max({self.states(s)[0]}, 1, keep_dims=True)", name[0]]
+            values = [f"max_lanes_({self.states(s)[0]})", name[0]]
         for i, value in enumerate(values):
             wide = f"{value if value.isidentifier() or value.endswith(')') else f'({value})'}.to(tl.float64)"
             self.say("tl.store(", f"own + {offset + i}", wide, "mask=live", tail=")")

@@ -141,7 +141,7 @@ def minimum_(x, y):
 @triton.jit
 def sign_(x):
     """-1, 0 or 1; NaN of NaN."""
-    return tl.where(x > 0, 1, 0).to(x.dtype) - tl.where(x < 0, 1, 0).to(x.dtype) + (x - x)
+    return tl.where(x != x, x, tl.where(x > 0, 1, 0).to(x.dtype) - tl.where(x < 0, 1, 0).to(x.dtype))
 
 
 @triton.jit
@@ -156,9 +156,17 @@ def round_(x):
 
 @triton.jit
 def mod_(x, y):
-    """The rest of a division, with the sign of y."""
+    """The rest of a division, with the sign of y: exact, as each step takes off a quotient's 24 (53) leading bits by a
+    product that is not rounded. NaN where the quotient overflows."""
     if x.dtype.is_floating():
-        return x - y * tl.floor(div_(x, y))
+        y = y + tl.zeros_like(x)
+        r = tl.where(y == y, x, y)
+        steps: tl.constexpr = 20 if x.dtype == tl.float64 else 6
+        for _ in range(steps):
+            q = div_(r, y)
+            q = tl.where(q < 0.0, tl.ceil(q), tl.floor(q))
+            r = tl.where(q == 0.0, r, tl.fma(-q, y, r))
+        return tl.where((r != 0.0) & ((r < 0.0) != (y < 0.0)), r + y, r)
     else:
         safe = tl.where(y == 0, 1, y)
         r = x % safe

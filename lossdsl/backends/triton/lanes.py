@@ -108,16 +108,16 @@ def prod_lanes_(x):
 
 @triton.jit
 def argmax_add_(v, at, x, cols):
-    """A lane's largest entry and its place, with one entry more."""
-    up = x > v
+    """A lane's largest entry and its place, with one entry more; a NaN is the largest."""
+    up = (x > v) | ((x != x) & (v == v))
     return tl.where(up, x, v), tl.where(up, cols, at)
 
 
 @triton.jit
 def argmax_lanes_(v, at):
-    """The first place of a row's maximum."""
-    top = tl.max(v, 1, keep_dims=True)
-    first = tl.min(tl.where(v == top, at, 2147483647), 1, keep_dims=True)
+    """The first place of a row's maximum, of a NaN where there is one."""
+    top = max_lanes_(v)
+    first = tl.min(tl.where((v == top) | (v != v), at, 2147483647), 1, keep_dims=True)
     return tl.where(first == 2147483647, 0, first)
 
 

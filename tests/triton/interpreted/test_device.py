@@ -7,6 +7,7 @@ ex2.approx (2 units of the last place over the full range), once up and once dow
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import mpmath
@@ -181,17 +182,55 @@ def test_rounding_and_signs() -> None:
     wide = torch.tensor([2.5, 4503599627370497.0, -4503599627370499.0], dtype=torch.float64)
     np.testing.assert_array_equal(run(device.round_, wide), torch.round(wide).numpy())
     np.testing.assert_array_equal(run(device.sign_, x), np.sign(x.double().numpy()))
-    a, b = torch.tensor([7.0, -7.0, 7.0, -7.0]), torch.tensor([3.0, 3.0, -3.0, -3.0])
-    np.testing.assert_array_equal(run(device.mod_, a, b), np.mod(a.double().numpy(), b.double().numpy()))
+    endless = torch.tensor([float("inf"), float("-inf")])
+    np.testing.assert_array_equal(run(device.sign_, endless), [1.0, -1.0])
     p, q = torch.tensor([1.0, float("nan"), 2.0]), torch.tensor([3.0, 1.0, float("nan")])
     np.testing.assert_array_equal(run(device.maximum_, p, q), np.maximum(p.numpy(), q.numpy()))
     np.testing.assert_array_equal(run(device.minimum_, p, q), np.minimum(p.numpy(), q.numpy()))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_mod(dtype: torch.dtype) -> None:
+    """x - y·⌊x/y⌋ of the exact numbers, whatever the quotient; torch's at infinities, zero and NaN."""
+    torch.manual_seed(0)
+    x = torch.tensor([7.0, -7.0, 7.0, -7.0, 1e10, 30000002.0, -30000002.0, 2e38, 1e-45, 5.0, -1e-30, 82.0], dtype=dtype)
+    y = torch.tensor([3.0, 3.0, -3.0, -3.0, 3.0, 3.0, 3.0, 0.7, 3.0, 1e-5, 1e30, 41.0], dtype=dtype)
+    x = torch.cat([x, torch.randn(500, dtype=dtype) * 2.0 ** torch.randint(-40, 60, (500,))])
+    y = torch.cat([y, torch.randn(500, dtype=dtype) * 2.0 ** torch.randint(-40, 60, (500,))])
+    pairs = [(Fraction(a), Fraction(b)) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+    wanted = torch.tensor([float(a - b * (a // b)) for a, b in pairs], dtype=torch.float64).to(dtype)
+    np.testing.assert_array_equal(run(device.mod_, x, y), wanted.double().numpy())
+    inf, nan = float("inf"), float("nan")
+    x = torch.tensor([5.0, -5.0, 5.0, inf, 5.0, nan, 0.0], dtype=dtype)
+    y = torch.tensor([inf, inf, -inf, 3.0, 0.0, 3.0, 3.0], dtype=dtype)
+    np.testing.assert_array_equal(run(device.mod_, x, y), torch.remainder(x, y).double().numpy())
+
+
+ARGMAX = """loss largest
+input x[N, C]
+return x[argmax[C](x)]
+"""
+
+
+@pytest.mark.parametrize(
+    "how", [{"kind": "rows"}, {"kind": "blocks", "block": 4, "splits": 1}, {"kind": "blocks", "block": 4, "splits": 2}]
+)
+def test_argmax_finds_a_nan(how: dict[str, Any]) -> None:
+    """The first one, as torch's does; of infinities the first."""
+    x = torch.randn(4, 17, generator=torch.Generator().manual_seed(0))
+    x[0, 9] = x[1, 1] = x[1, 16] = float("nan")
+    x[2] = float("-inf")
+    with shaped(rows=1, warps=4, **how):
+        found = lossdsl.loss(lossdsl.loads(ARGMAX), backend="triton", reduction="none")(x)
+    torch.testing.assert_close(found, x.gather(1, x.argmax(1, keepdim=True))[:, 0], rtol=0, atol=0, equal_nan=True)
+
+
 STEPS = """loss steps
 input x[N, C]
+input t[N, C]
 input z[N, C]
-return sum[C](floor(x / 41) * z) + sum[C](mod(x, 41) * z) + sum[C]((1 - x / 41 / 2 < 0.5) * z)
+steps = floor(x / 41) + mod(x, 41) + (1 - x / 41 / 2 < 0.5) + (x / t - 1 >= 0)
+return sum[C](steps * z)
 """
 
 
@@ -213,6 +252,6 @@ def test_steps_of_quotients_are_exact(how: dict[str, Any], monkeypatch: pytest.M
     z = torch.rand(2, 50, generator=torch.Generator().manual_seed(0))
     assert (x * (torch.tensor(1.0) / 41) < x / 41).any()
     with shaped(rows=1, warps=4, **how):
-        found = lossdsl.loss(lossdsl.loads(STEPS), backend="triton", reduction="none")(x, z)
-    wanted = ((x / 41) * z + (x / 82 > 0.5) * z).sum(1)
+        found = lossdsl.loss(lossdsl.loads(STEPS), backend="triton", reduction="none")(x, x, z)
+    wanted = ((x / 41) * z + (x / 82 > 0.5) * z + z).sum(1)
     torch.testing.assert_close(found, wanted, rtol=1e-6, atol=0)
