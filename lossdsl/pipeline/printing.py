@@ -78,7 +78,8 @@ def printed_by(made: Middle, registry: Registry, backend: str, device: str, prec
             printed = _with_tiles(choice.spec, known[picks], made, registry)
         except NotSupportedError as error:
             if backend != "auto":
-                raise BackendError(f"backend {backend!r} can't print this loss: {error}") from None
+                hint = 'build it with backend="torch", or "auto" for the first that can'
+                raise BackendError(f"backend {backend!r} can't print this loss: {error}; {hint}") from None
             passed.append(f"{choice.spec.name} can't print {error}")
             del backends[choice.spec.name]
             continue

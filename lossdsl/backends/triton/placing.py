@@ -17,6 +17,10 @@ from lossdsl.backends.flat import Argument, Flat, Op, Ref, Stored
 from lossdsl.backends.triton.stages import KNOWN, TOTALS, Between
 
 WITHIN_A_ROW = frozenset({"cumsum", "order"})
+LIBRARY = {
+    "contract": ", a product of whole matrices that is no sum over tiles",
+    "logdet": ", a determinant of a whole matrix",
+}
 
 
 @dataclass(slots=True)
@@ -176,7 +180,7 @@ class Placing:
         reduced = self.reduced(op)
         total = op.what == "scatter" or (op.what == "reduce" and op.name in TOTALS)
         if op.what == "island" and op.name not in WITHIN_A_ROW:
-            raise NotSupportedError(f"the island {op.name!r}")
+            raise NotSupportedError(f"the island {op.name!r}{LIBRARY.get(op.name, '')}")
         if op.what == "reduce" and op.name not in KNOWN:
             raise NotSupportedError(f"the reduction {op.name!r}")
         if not total and len(reduced) > 1:
