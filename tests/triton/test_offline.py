@@ -22,7 +22,7 @@ from lossdsl.backends.triton.arguments import arguments, sizes
 from lossdsl.backends.triton.kernel import kernels
 from lossdsl.backends.triton.offline import TARGETS, inspected
 from lossdsl.backends.triton.offline_tiles import inspected_tiles
-from lossdsl.backends.triton.shapes import Device, registers, shape_of
+from lossdsl.backends.triton.shapes import Demand, Device, registers, shape_of
 from lossdsl.backends.triton.spell import identifier
 from lossdsl.backends.triton.staging import stages_of
 from lossdsl.cli import group
@@ -117,7 +117,7 @@ def test_a_thread_has_the_entries_of_sixteen_bytes() -> None:
     for run in (2, 4, 8):
         for tiles in range(1, 26):
             for power in range(11, 21):
-                shape = shape_of(10**6, 2**power, (tiles, tiles), False, Device(), run=run)
+                shape = shape_of(10**6, 2**power, (Demand(tiles), Demand(tiles)), False, Device(), run=run)
                 assert shape.rows * shape.block // (shape.warps * 32) >= run
 
 
@@ -148,15 +148,15 @@ def test_shapes_fit_the_registers(device: Device) -> None:
     for tiles in range(1, 24):
         for wide in (False, True):
             for power in range(1, 21):
-                shape = shape_of(10**5, 2**power, (tiles, tiles), wide, device)
+                shape = shape_of(10**5, 2**power, (Demand(tiles), Demand(tiles)), wide, device)
                 threads = shape.warps * device.warp
                 assert threads <= 1024
                 assert shape.splits == 1
                 if shape.kind == "rows":
                     entries = max(1, shape.rows * shape.block // threads)
-                    assert registers(tiles, entries, wide) <= 65536 // threads
-    assert shape_of(1, 10**6, (3, 3), False, device).splits > 1
-    assert shape_of(10**6, 20_000, (3, 3), False, device).kind == "blocks"
+                    assert registers(Demand(tiles), entries, wide) <= 65536 // threads
+    assert shape_of(1, 10**6, (Demand(3), Demand(3)), False, device).splits > 1
+    assert shape_of(10**6, 20_000, (Demand(3), Demand(3)), False, device).kind == "blocks"
 
 
 def _every() -> Iterator[KernelProgram]:

@@ -17,7 +17,7 @@ import triton
 from lossdsl.backends.triton import launch as launching
 from lossdsl.backends.triton import tuning
 from lossdsl.backends.triton.launch import Launch, shaped, spills
-from lossdsl.backends.triton.shapes import Device, Shape, lighter, shape_of
+from lossdsl.backends.triton.shapes import Demand, Device, Shape, lighter, shape_of
 
 DEFAULT = Shape("rows", 1, 8192, 8)
 
@@ -96,7 +96,7 @@ def test_candidates_are_few_and_can_be_launched() -> None:
     for length in (1, 10, 1000, 16384, 10**6):
         for rows in (1, 10**5):
             for whole in (False, True):
-                default = shape_of(rows, length, (3, 3), False, Device(), whole)
+                default = shape_of(rows, length, (Demand(3), Demand(3)), False, Device(), whole)
                 found = tuning.candidates(default, whole)
                 assert found[0] == default
                 assert 1 <= len(found) <= 1 + tuning.MOST
@@ -136,7 +136,9 @@ def launch_of(spills: Callable[[dict[str, Any]], int], whole: bool) -> tuple[Lau
     rows, blocks = Kernel("rows", spills), Kernel("blocks", spills)
     blocks.launched = rows.launched
     axes: dict[str, Any] = {"rows": ("N",), "sweeps": ("C",), "along": ("C",), "sizes": ("N", "C"), "stops": (0,)}
-    made = Launch(rows, None if whole else blocks, tensors=[(("N", "C"), 1)], tiles=(3, 3), parts=2, **axes)
+    made = Launch(
+        rows, None if whole else blocks, tensors=[(("N", "C"), 1)], demand=(Demand(3), Demand(3)), parts=2, **axes
+    )
     return made, rows.launched
 
 
@@ -233,7 +235,7 @@ def test_arrays_of_its_own_are_no_spills() -> None:
 def test_lighter_shapes_come_to_an_end(whole: bool) -> None:
     for length in (2, 1000, 16384, 10**6):
         for rows in (1, 10**5):
-            shape: Shape | None = shape_of(rows, length, (9, 9), False, Device(), whole)
+            shape: Shape | None = shape_of(rows, length, (Demand(9), Demand(9)), False, Device(), whole)
             for _ in range(20):
                 assert shape is None or (shape.warps <= 32 and shape.rows >= 1)
                 shape = shape and lighter(shape, whole, Device())

@@ -15,9 +15,10 @@ from lossdsl.backends.api import (
 )
 from lossdsl.backends.triton.arguments import along, size, sizes, tile_axis
 from lossdsl.backends.triton.blocks import stops, width
+from lossdsl.backends.triton.demand import demand
 from lossdsl.backends.triton.kernel import kernels
 from lossdsl.backends.triton.layout import WIDTH, wrapped
-from lossdsl.backends.triton.sharing import shared, tiles
+from lossdsl.backends.triton.sharing import shared
 from lossdsl.backends.triton.spell import identifier
 from lossdsl.backends.triton.stages import Between, Stage, Total
 from lossdsl.backends.triton.staging import room
@@ -182,7 +183,6 @@ def launch(stage: Stage) -> str:
         place = b.axes.index(tile) if tile is not None else None
         tensors.append(f"({_names(b.axes)}, {place})")
     second = f"_{stage.name}_blocks" if stage.sweeps and not stage.whole else "None"
-    whole = shared(stage, on_chip=True)
     parts = shared(stage, on_chip=False)
     items = [
         f"_{stage.name}_rows",
@@ -192,7 +192,7 @@ def launch(stage: Stage) -> str:
         f"along={_names(along(stage))}",
         f"sizes={_names(sizes(stage))}",
         f"tensors=[{', '.join(tensors)}]",
-        f"tiles=({tiles(whole)}, {tiles(parts)})",
+        f"demand=({demand(stage, on_chip=True)}, {demand(stage, on_chip=False)})",
         f"parts={width(parts)}",
         f"stops={list(stops(parts))}",
     ]

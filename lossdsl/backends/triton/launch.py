@@ -19,7 +19,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lossdsl.backends.triton.shapes import LONGEST, Device, Shape, available, lighter, power_of_2, shape_of
+from lossdsl.backends.triton.shapes import LONGEST, Demand, Device, Shape, available, lighter, power_of_2, shape_of
 from lossdsl.backends.triton.tuning import chosen, is_on
 
 ALL = 99  # the number of no sweep: a launch that runs to the end
@@ -105,7 +105,7 @@ class Launch:
     rows, sweeps, sizes   axes by their names in kernels: of rows, of what is swept over, of all sizes
     along                 those that tiles run along: what is swept over, or rows that have one entry
     tensors               for each: its axes, and the dimension that a tile runs along (or None)
-    tiles                 values of an entry that are alive at once, in either kernel
+    demand                what either kernel wants registers for
     parts                 numbers in the state of a part of a row
     stops                 sweeps after which the parts of a split row are merged
     """
@@ -120,7 +120,7 @@ class Launch:
         along: Sequence[str],
         sizes: Sequence[str],
         tensors: Sequence[tuple[Sequence[str], int | None]],
-        tiles: tuple[int, int],
+        demand: tuple[Demand, Demand],
         parts: int,
         stops: Sequence[int],
     ) -> None:
@@ -131,7 +131,7 @@ class Launch:
         self.along = along
         self.sizes = sizes
         self.tensors = tensors
-        self.tiles = tiles
+        self.demand = demand
         self.parts = parts
         self.stops = stops
         self.kept: dict[tuple[Any, ...], Shape] = {}  # what tuning has chosen
@@ -164,7 +164,7 @@ class Launch:
                 f"rows of {length} entries are too long for the Triton kernels of this loss, which take {LONGEST} at "
                 'most: build it with backend="torch"'
             )
-        shape = shape_of(rows, length if self.sweeps else 0, self.tiles, wide, on, whole, run)
+        shape = shape_of(rows, length if self.sweeps else 0, self.demand, wide, on, whole, run)
         forced = FORCED.get()
         if forced and self.sweeps:
             shape = replace(shape, **forced)

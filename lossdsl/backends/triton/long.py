@@ -10,17 +10,17 @@ from torch import Tensor
 
 from lossdsl.backends.triton.lanes import sums_so_far_
 from lossdsl.backends.triton.launch import FORCED, on_device, properties
-from lossdsl.backends.triton.shapes import too_long
+from lossdsl.backends.triton.shapes import Demand, too_long
 
 AT_ONCE = 1024  # entries of a row that are added up at a time
 
 
-def beyond(extents: Sequence[int], limit: int, tiles: int, real: torch.dtype, device: torch.device) -> bool:
+def beyond(extents: Sequence[int], limit: int, demand: Demand, real: torch.dtype, device: torch.device) -> bool:
     """Whether rows of these lengths are too long for the kernels that have them on chip."""
     forced = FORCED.get()
     if forced and "kind" in forced:
         return bool(forced["kind"] == "blocks")
-    return too_long(max(extents), limit, tiles, real == torch.float64, properties(device))
+    return too_long(max(extents), limit, demand, real == torch.float64, properties(device))
 
 
 def ordered(keys: Tensor, present: Tensor | None, dim: int, backwards: bool, ranks: int) -> Tensor:

@@ -22,11 +22,12 @@ from typing import Any
 from lossdsl.backends.api import Buffer, KernelProgram, Plan
 from lossdsl.backends.triton.arguments import along, sizes, tile_axis
 from lossdsl.backends.triton.blocks import stops
+from lossdsl.backends.triton.demand import demand
 from lossdsl.backends.triton.emit import emit
 from lossdsl.backends.triton.host import like
 from lossdsl.backends.triton.launch import ALL, stack_of
 from lossdsl.backends.triton.shapes import Device, Shape, available, lighter, power_of_2, shape_of, too_long
-from lossdsl.backends.triton.sharing import shared, tiles
+from lossdsl.backends.triton.sharing import shared
 from lossdsl.backends.triton.spell import identifier
 from lossdsl.backends.triton.stages import Stage
 from lossdsl.backends.triton.staging import long_stages_of, room, stages_of
@@ -101,14 +102,14 @@ def shapes(
     run = 16 // BYTES[TYPES[dtype]]
     wide = dtype == "float64"
     blocks = shared(stage, on_chip=False)
-    counts = tiles(shared(stage, on_chip=True)), tiles(blocks)
+    wanted = demand(stage, on_chip=True), demand(stage, on_chip=False)
     parted = stops(blocks)
     found: dict[tuple[Shape, int], int] = {}
     if not stage.sweeps:
-        return ((shape_of(1, 0, counts, wide, device, run=run), 0),)
+        return ((shape_of(1, 0, wanted, wide, device, run=run), 0),)
     for length in lengths or LENGTHS:
         for rows in (1, 10**6):
-            shape = shape_of(rows, length, counts, wide, device, stage.whole, run)
+            shape = shape_of(rows, length, wanted, wide, device, stage.whole, run)
             if not parted:
                 shape = replace(shape, splits=1)
             block = power_of_2(length) if shape.kind == "rows" else 0

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lossdsl.backends.api import Island, KernelProgram, NotSupportedError
+from lossdsl.backends.triton.demand import demand
 from lossdsl.backends.triton.loops import by_loops
 from lossdsl.backends.triton.restage import restaged, restaged_long
-from lossdsl.backends.triton.shapes import ON_CHIP, SORTED
-from lossdsl.backends.triton.sharing import shared, tiles
+from lossdsl.backends.triton.shapes import ON_CHIP, SORTED, Demand
 from lossdsl.backends.triton.stages import Between, Stage
 
 SCANNED = 2  # more values of an entry that are alive while sums so far are made: 6 alone spilled at 8192
@@ -33,10 +33,12 @@ def long_stages_of(program: KernelProgram) -> tuple[Stage | Between, ...]:
         return ()
 
 
-def room(stages: Sequence[Stage]) -> tuple[int, int]:
-    """What says which rows fit, of launches that need them as a whole: a length, and values of an entry that are alive
-    at once."""
+def room(stages: Sequence[Stage]) -> tuple[int, Demand]:
+    """What says which rows fit, of launches that need them as a whole: a length, and the most that one wants of
+    registers."""
     whole = [stage for stage in stages if stage.whole]
     ops = {s.op for stage in whole for s in stage.statements if isinstance(s, Island)}
-    alive = max(tiles(shared(stage, on_chip=True)) for stage in whole) + (SCANNED if "cumsum" in ops else 0)
-    return SORTED if "order" in ops else ON_CHIP, alive
+    every = [demand(stage, on_chip=True) for stage in whole]
+    values = max(d.values for d in every) + (SCANNED if "cumsum" in ops else 0)
+    most = Demand(values, max(d.rows for d in every), max(d.beside for d in every))
+    return SORTED if "order" in ops else ON_CHIP, most

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lossdsl.backends.triton.long import AT_ONCE, beyond, ordered, sums_so_far
-from lossdsl.backends.triton.shapes import ON_CHIP, SORTED
+from lossdsl.backends.triton.shapes import ON_CHIP, SORTED, Demand
 
 NAN = float("nan")
 
@@ -39,8 +39,8 @@ def test_orders() -> None:
 
 def test_which_rows_are_too_long() -> None:
     cpu = torch.device("cpu")
-    assert not beyond([9, SORTED], SORTED, 7, torch.float32, cpu)
-    assert beyond([9, SORTED + 1], SORTED, 7, torch.float32, cpu)
-    assert not beyond([ON_CHIP], ON_CHIP, 3, torch.float32, cpu)
-    assert beyond([ON_CHIP], ON_CHIP, 11, torch.float32, cpu)  # more is alive than there are registers for
-    assert beyond([ON_CHIP], ON_CHIP, 3, torch.float64, cpu)
+    assert not beyond([9, SORTED], SORTED, Demand(7), torch.float32, cpu)
+    assert beyond([9, SORTED + 1], SORTED, Demand(7), torch.float32, cpu)
+    assert not beyond([ON_CHIP], ON_CHIP, Demand(3), torch.float32, cpu)
+    assert beyond([ON_CHIP], ON_CHIP, Demand(11), torch.float32, cpu)  # more is alive than there are registers for
+    assert beyond([ON_CHIP], ON_CHIP, Demand(3), torch.float64, cpu)
