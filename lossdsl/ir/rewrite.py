@@ -37,6 +37,7 @@ def rules() -> dict[str, tuple[Rule, ...]]:
     from lossdsl.ir.rules import (
         algebra,
         apart,
+        comparisons,
         differences,
         exponentials,
         logarithms,
@@ -50,7 +51,7 @@ def rules() -> dict[str, tuple[Rule, ...]]:
     )
 
     table: dict[str, list[Rule]] = {}
-    numbers = (parts, logistic, logarithms, exponentials, differences, opposites)
+    numbers = (parts, logistic, logarithms, exponentials, differences, opposites, comparisons)
     for module in (masks, algebra, onehot, softmax, apart, *numbers, sums):
         for rule in module.RULES:
             for op in rule.ops:

@@ -86,6 +86,7 @@ CASES: dict[str, Case] = {
     ),
     "an axis is its index": Case("return sum[C](C * x)", lambda x, y: (torch.arange(3) * x).sum(1).mean()),
     "a one-hot matrix": Case("return sum[C]((C == y) * x)", lambda x, y: at(x, y).mean()),
+    "a prefix of itself alone": Case("return sum[C](cumsum[C](x))", lambda x, y: x.cumsum(1).sum(1).mean()),
     "a prefix": Case(
         "return sum[C](x * sum[C'](x[C -> C'] where C' <= C))", lambda x, y: (x * x.cumsum(1)).sum(1).mean()
     ),

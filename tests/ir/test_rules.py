@@ -220,10 +220,16 @@ class Programs:
             lambda: b.node("ne", [b.index("C"), self.y]),
             lambda: b.node(rng.choice(["lt", "le", "gt", "ge"]), [x, self.reals[2]]),
             lambda: b.node(rng.choice(["lt", "le", "eq"]), [p, self.pick(p)]),
-            lambda: b.node("lt", [b.node("sigmoid", [x]), b.node("sigmoid", [self.reals[2]])]),
             lambda: b.const(True),
+            lambda: self.increasing(x),
         ]
         return rng.choice(options)()
+
+    def increasing(self, x: int) -> int:
+        """A comparison of two that are the same increasing function of others."""
+        f = self.rng.choice(["exp", "sigmoid", "tanh", "neg"])
+        args = [self.b.node(f, [a]) for a in (x, self.reals[2])]
+        return self.b.node(self.rng.choice(["lt", "le", "eq"]), args)
 
     def pick(self, x: int) -> int:
         return self.b.pick(self.along(x), {"C": self.y})

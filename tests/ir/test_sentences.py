@@ -6,7 +6,6 @@ drawn anew for each case. The quick suite draws a sample, `make test-all` runs a
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from torch import Tensor
 import lossdsl
 from tests.ir import sentences_of_form, sentences_of_meaning
 from tests.ir.sentence import draw
-from tests.losses import FULL
 
 FIXED = ("q", "r", "w")  # names that stand for inputs without a gradient
 CASES = {**sentences_of_form.CASES, **sentences_of_meaning.CASES}
@@ -31,10 +29,7 @@ def result(value: Tensor, leaves: list[Tensor]) -> list[Tensor]:
     return [value.detach(), *(torch.zeros_like(x) if g is None else g for x, g in zip(leaves, found, strict=True))]
 
 
-NAMES = list(CASES) if FULL else random.Random(8).sample(list(CASES), 20)
-
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", CASES)
 def test_sentence(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     path = tmp_path / "t.loss"

@@ -85,7 +85,7 @@ def _matmul(a: Text, b: Text, over: str, axes: tuple[str, ...]) -> Text:
 
 def _cumsum(p: Printer, args: Sequence[Text], op: Op) -> Text:
     axis = str(op.attrs[0])
-    x = masked(p, args[0], args[1] if len(args) == 2 else None, "0")
+    x = spread(p, masked(p, args[0], args[1] if len(args) == 2 else None, "0"), (axis,))
     d = x.axes.index(axis)
     real = x.dtype == "real"
     how = f".cumsum({d}, dtype=torch.float64).to(dtype)" if real else f".cumsum({d})"

@@ -9,7 +9,6 @@ from lossdsl.ir.graph import Attr
 from lossdsl.ir.rewrite import Rule
 from lossdsl.ir.rules.match import as_log, complement, inside, is_const, is_whole, nonnegative
 from lossdsl.ir.rules.others import of_the_others, over_length
-from lossdsl.ir.rules.softmax import two_logits
 
 if TYPE_CHECKING:
     from lossdsl.ir.builder import Builder
@@ -92,19 +91,6 @@ def _asin(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | N
     return None if u is None else b.node("acos", [b.node("exp", [b.node("div", [u, b.const(2)])])])
 
 
-def _order(op: str) -> Rule:
-    def apply(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
-        for rising in ("exp", "sigmoid"):
-            x, y = (inside(b, a, rising) for a in args)
-            if x is not None and y is not None:
-                return b.node(op, [x, y])
-        logits = two_logits(b, *args)
-        return None if logits is None else b.node(op, list(logits))
-
-    reason = "e^x < e^y is x < y, p_j < p_k is z_j < z_k: a number is itself, however its exponential was computed"
-    return Rule(f"order of exp ({op})", (op,), reason, apply)
-
-
 RULES = (
     Rule("exp", ("exp",), "exp of a logarithm is its argument", _exp),
     Rule("expm1", ("expm1",), "expm1(-softplus(x)) = -sigmoid(x)", _expm1),
@@ -122,6 +108,5 @@ RULES = (
         _acos,
     ),
     Rule("angle of a complement", ("asin",), "asin(sqrt(1 - e^u)) = acos(e^(u/2))", _asin),
-    *(_order(op) for op in ("lt", "le", "eq")),
     Rule("root of exp", ("sqrt",), "sqrt(e^u) = e^(u/2)", _sqrt),
 )

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from lossdsl.backends.api import KernelProgram, Let, Load, Loop, Numbering, Operand, Pick, Reduce, Stmt, Store
-from lossdsl_cpu.cxx import COSTLY
+from lossdsl_cpu.cxx import COMPARISONS, COSTLY
 from lossdsl_cpu.fold import Fold, fold
 
 PASSES = {"logsumexp", "ties", "argmax"}  # need the maximum before they can add anything
 TOTALS = {"sum", "count", "logsumexp"}  # over all rows at once
+STEPS = COMPARISONS | {"floor", "round", "mod", "sign"}
 KNOWN = {"sum", "count", "max", "min", "prod", *PASSES}
 
 
@@ -30,6 +31,7 @@ class Sweep:
     taken     name -> name of the kept value of an earlier sweep
     scaled    name -> first result of the log-sum-exp whose kept exponentials it is
     folds     name -> the same times row values, where it is that
+    decides   names that a step is made of: they are computed as anywhere else, lest an entry differ from itself
     tilts     first result of a log-sum-exp -> the result of a later sweep's sum of exp(x - m)·(x - m), which it carries
     """
 
@@ -41,6 +43,7 @@ class Sweep:
     taken: dict[str, str] = field(default_factory=dict)
     scaled: dict[str, str] = field(default_factory=dict)
     folds: dict[str, Fold] = field(default_factory=dict)
+    decides: frozenset[str] = frozenset()
     tilts: dict[str, str] = field(default_factory=dict)
 
     def total(self, r: Reduce) -> bool:
@@ -201,6 +204,10 @@ class _Sharing:
             return
         wanted.add(x)
         s, k = lets[x], self.numbers.key(x)
+        if x in item.decides:
+            for a in s.args if isinstance(s, Let) else s.index:
+                self.need(a, item, lets, wanted)
+            return
         found = None if self.folded(item.axis, k) else self.made.get((item.axis, k))
         if found is not None and k in self.numbers.costly and item.axis in s.value.axes:
             item.taken[x] = found[0]
@@ -249,6 +256,20 @@ class _Sharing:
         return self.exponential(axis, e) if gaps == self.numbers.arguments(e) else None
 
 
+def _decides(lets: dict[str, Let | Load]) -> frozenset[str]:
+    """What steps are made of. Where a number is compared with 0, its last place doesn't matter."""
+    steps = (s for s in lets.values() if isinstance(s, Let) and s.op in STEPS and 0 not in s.args)
+    todo = [x for s in steps for x in s.args if isinstance(x, str)]
+    found: set[str] = set()
+    while todo:
+        name = todo.pop()
+        if name in lets and name not in found:
+            found.add(name)
+            s = lets[name]
+            todo += [x for x in (s.args if isinstance(s, Let) else s.index) if isinstance(x, str)]
+    return frozenset(found)
+
+
 def share(program: KernelProgram, rows: Rows, costly: frozenset[str]) -> None:
     """Fill what each sweep prints, keeps and takes over."""
     fixed = frozenset(b.name for b in program.buffers if b.role in ("in", "param"))
@@ -266,6 +287,7 @@ def share(program: KernelProgram, rows: Rows, costly: frozenset[str]) -> None:
             if (carried := sharing.tilt(item.axis, x)) is not None and carried[0] not in carried[1].tilts:
                 carried[1].tilts[carried[0]] = x.values[0].name
                 item.body = tuple(s for s in item.body if s is not x)
+        item.decides = _decides(lets)
         wanted: set[str] = set()
         for x in item.reductions:
             for operand in (x.args[0], x.where):
@@ -275,7 +297,8 @@ def share(program: KernelProgram, rows: Rows, costly: frozenset[str]) -> None:
                 sharing.need(operand, item, lets, wanted)
         item.live = [s for n, s in lets.items() if n in wanted]
         for n in lets:
-            if n in wanted and n not in item.taken and n not in item.scaled and lets[n].value.dtype == "real":
+            ours = n in wanted and n not in item.taken and n not in item.scaled
+            if ours and lets[n].value.dtype == "real":
                 sharing.made.setdefault((item.axis, numbers.key(n)), (n, item))
         for x in item.reductions:
             numbers.reduce(x)
