@@ -54,8 +54,8 @@ class Exact:
 
     `values` hold "rows" and "grad.X" at 110 digits; `sizes` their Σ|terms| as floats. `from_rules` names outputs that
     the written equation gives as NaN (a limit), so that the rewritten one's are taken; so are gradients of rows whose
-    value is infinite: a limit, too. `beyond`: some number between inputs and results is too large or too small for
-    float32.
+    value is infinite: a limit, too; and finite numbers of which 110 digits make infinities as they are written.
+    `beyond`: some number between inputs and results is too large or too small for float32.
     """
 
     values: dict[str, Array]
@@ -90,6 +90,8 @@ def exact(loss: Written, case: Case, number: str = "mpmath") -> Exact:
     infinite = np.asarray(abs(values["rows"]) == np.inf, dtype=float)
     for name, value in again.values.items():
         missing = np.asarray(values[name] != values[name], dtype=bool)
+        if again.beyond:  # 1 - p is 0 at 110 digits where p's rest is e^-1000, and its logarithm no infinity
+            missing |= np.asarray((abs(values[name]) == np.inf) & (abs(value) < np.inf), dtype=bool)
         if name != "rows":
             missing |= along(loss, name, infinite, missing.shape) > 0
         unsaid = np.asarray(values[name] != values[name], dtype=bool)

@@ -3,9 +3,10 @@
 In units of the last place (2^-23 of a number): the value within 4 of the sum of what its equation adds up; each entry
 of a gradient within 8 and one more for each unit of |z - max z|, relative to the exact entry; entries below the
 smallest normal number to within that number; the gradient of logits whose common offset changes nothing sums to 0
-within 2 of its largest entry; nothing infinite or NaN where the exact number is finite, nor the other way round.
+within 2 of its largest entry; nothing infinite or NaN where the exact number is finite, nor the other way round, for
+which there is no excuse.
 
-An entry beyond its bar is looked at again, since single precision can't do everything. It may be
+A finite entry beyond its bar is looked at again, since single precision can't do everything. It may be
 
     inputs     what the equation gives for inputs half a last place away: their own rounding moves it as far
     backward   what it gives for inputs two last places away: a backward error of no more than that
@@ -154,7 +155,7 @@ class _Judge:
             return  # there is no value, or both are infinite
         if not np.isfinite(a) or abs(b) > 1.01 * LARGEST:
             self.report.infinite.note(1.0, 0.0, where, a, exact)
-            self.excuse(self.report.infinite, name, place, a, 0.0, where)
+            self.unexcused(self.report.infinite, where, a, exact)
             return
         error = self.should.error(name, place, a)
         measure = max(size if is_value else abs(exact), SMALLEST)
@@ -163,6 +164,13 @@ class _Judge:
         if error > allowed:
             loosely = ((VALUE if is_value else GRADIENT) + loose) * ULP + self.half
             self.excuse(worst, name, place, a, loosely * max(size, SMALLEST), where)
+
+    def unexcused(self, worst: Worst, where: str, a: float, exact: float) -> None:
+        """Files a miss. An infinity or NaN in a finite number's place always is one, and so is the opposite: training
+        ends there, whatever else moves the number as far."""
+        worst.reasons["miss" if self.report.excusing else "beyond"] += 1
+        if self.report.excusing:
+            self.report.misses.append(f"{where} is {a:.9g}, not {exact:.9g}")
 
     def excuse(self, worst: Worst, name: str, place: tuple[int, ...], a: float, terms: float, where: str) -> None:
         """Files an entry beyond its bar under the reason for it."""
@@ -184,8 +192,8 @@ class _Judge:
         elif self.should.error(name, place, a) <= float(self.found(step_errors)[name][place]) + terms:
             reason = "steps"
         else:
-            reason = "miss"
-            self.report.misses.append(f"{where} is {a:.9g}, not {float(b):.9g}")
+            self.unexcused(worst, where, a, float(b))
+            return
         worst.reasons[reason] += 1
 
     def between(
