@@ -213,7 +213,9 @@ def _call(
     operands = [*tensors]
     for p in params:
         if p.dim() and p.device != tensors[0].device:
-            p = p.to(tensors[0].device)
+            passing = p.requires_grad or traced() or p.is_inference()
+            to = tensors[0].device
+            p = p.to(to) if passing else compiled.placed(p, to)
         operands.append(p)
     operands += [
         torch.tensor(int(inputs[i] is not None), device="cpu")

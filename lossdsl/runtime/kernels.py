@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from lossdsl.runtime.lane import Family, Route
 from lossdsl.runtime.ops import Program
 from lossdsl.runtime.quick import Quick
 from lossdsl.runtime.signature import KernelFunction, Signature, base_axis
+
+COPIES = 16  # of vectors among the params on devices that are kept
 
 
 class Compiled:
@@ -93,6 +96,7 @@ class Compiled:
         self.rescale: Any = next(
             (f.rescale for f in kernels.values() if hasattr(f, "rescale")), None
         )
+        self.copies: dict[tuple[int, torch.device], tuple[Tensor, int, Tensor]] = {}
         self.chosen: dict[tuple[bool, ...], Steps | None] = {}
 
     def fits(self, sizes: Mapping[str, int], params: Sequence[Tensor]) -> bool:
@@ -104,6 +108,19 @@ class Compiled:
             known.setdefault(axis, params[i].shape[0]) == params[i].shape[0]
             for i, axis in self.vectors
         )
+
+    def placed(self, vector: Tensor, device: torch.device) -> Tensor:
+        """A copy of a param on a device, kept while it is what it was: to make one the
+        host waits for the device.
+        """
+        key = (id(vector), device)
+        found = self.copies.get(key)
+        if found is None or found[1] != vector._version:
+            if len(self.copies) >= COPIES:
+                self.copies.clear()
+            # with the vector itself, so that no other takes its number
+            found = self.copies[key] = (vector, vector._version, vector.to(device))
+        return found[2]
 
     def _families(self, key: str) -> None:
         programs, signature = self.programs, self.signature

@@ -219,3 +219,20 @@ def test_tiles_wait_for_nothing(name: str, lowered: Lowered) -> None:
     ]
     torch.autograd.grad(loss(*given), [x for x in given if x.requires_grad], allow_unused=True)
     assert any("tile" in n for n in lowered.names)
+
+
+def test_a_vector_is_copied_to_the_device_once(lowered: Lowered) -> None:
+    """A copy from the host's memory waits, and no graph captures it."""
+    text = "loss vector\ninput x[N]\nparam a[K] = [1, 2]\nreturn sum[K](a * x^2)\n"
+    loss = lossdsl.loss(lossdsl.loads(text), backend="triton")
+    x = torch.empty(4, device="meta")
+    loss(x)
+    ((_, _, copy),) = loss.compiled.copies.values()
+    loss(x)
+    assert next(iter(loss.compiled.copies.values()))[2] is copy
+    loss.a.mul_(2)  # the same tensor with other numbers
+    loss(x)
+    assert next(iter(loss.compiled.copies.values()))[2] is not copy
+    for k in range(40):
+        loss(x, a=[1.0, k])
+    assert len(loss.compiled.copies) <= 16
