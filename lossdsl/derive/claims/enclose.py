@@ -201,7 +201,7 @@ def _operation(op: str, xs: Sequence[Enclosed], exponent: Any = None, apart: boo
             return _steps(value, d)
         case "select":  # the condition's variables too: between two constants nothing else tells of the jump
             chosen = _select(u, y, xs[2], _jump)
-            return Enclosed(chosen.value, _together(chosen.slopes, d))
+            return Enclosed(chosen.value, _together(chosen.slopes, _steps(u, d).slopes))
         case "lt" | "gt" | "le" | "ge" | "eq" | "ne" | "and" | "or" | "not":
             return _steps(_truth(op, u, w), {**d, **e})
         case "divergence":  # p·log(p/q) - p + q, of logarithms
