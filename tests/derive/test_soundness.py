@@ -89,6 +89,11 @@ FALSE = [
     (X + "param tau = 1 in [0, 2]\nreturn abs(x - 0.3137)^tau\n", "loss == 1 when tau -> 0"),
     (X + "param tau = 1 in [0, 2]\nreturn tau / (tau + abs(x - 0.3137))\n", "loss == 0 when tau -> 0"),
     (X + "param tau = 1 in [0, 2]\nreturn exp(-abs(x - 0.3137) / tau)\n", "loss == 0 when tau -> 0"),
+    (
+        X + "param tau = 1 in [0, 2]\nreturn (max(tau, x) - max(0, x)) / tau\n",
+        "loss == (if x > 0 then 0 else 0) when tau -> 0",
+    ),
+    (X + "param tau = 1 in [0, 2]\nreturn round(tau)\n", "loss == 0*x when tau -> 1/2"),
     # infinities move nowhere
     (Z + "param temp = 1 in [0, 1]\nreturn argmax[C](z / temp)\n", "shift_invariant(z)"),
     # a class of -inf leaves another a probability of 1
@@ -188,6 +193,7 @@ def test_a_jump_refutes(text: str, claim: str) -> None:
 
 
 ROUNDED = [
+    (Z + "input t[N]: index C\np = softmax[C](z)\nreturn if p[t] < 1 then 1 else -1\n", "loss >= 1"),
     (X + "return (exp(x) + 1)^2 - exp(2*x) - 2*exp(x) - 1\n", "loss >= 0"),
     (X + "input y[N]: fixed\nreturn exp(x)*(1 + exp(y)) - exp(x + y) - exp(x)\n", "loss <= 0"),
 ]

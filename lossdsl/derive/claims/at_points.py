@@ -13,6 +13,7 @@ import numpy as np
 
 from lossdsl.check.types import base_axis
 from lossdsl.derive.claims.cases import class_axes
+from lossdsl.derive.claims.entries import COMPARES
 from lossdsl.derive.claims.everywhere import axes_of, prob_sums
 from lossdsl.derive.claims.setting import Subject, file_sizes, sizing
 from lossdsl.derive.claims.suspects import suspects
@@ -28,6 +29,8 @@ POINTS = 24
 DIGITS = 40
 DIGITS_OF_DECIMALS = 120  # of a decimal: more than the interpreter computes with
 TOLERANCE = 1e-40
+SATURATING = frozenset({"exp", "logp", "softplus", "sigmoid", "tanh", "expm1"})
+FLAT = 230  # e^-230 is 1e-100
 ROUNDED = 1e-100  # of the largest number met, of which 110 digits are known
 FAR = (4.0, 32.0, 256.0, 8192.0)  # how far out the last third of the points is: scaled, or moved, by this
 SEED = 0
@@ -166,11 +169,25 @@ def _given(graph: Graph, leaves: Leaves, sums: Collection[str]) -> Leaves:
         return {n: exact(v, tested and n not in sums) for n, v in leaves.items()}
 
 
-def largest(graph: Graph, registry: Registry, sizes: Mapping[str, int], leaves: Leaves, sums: Collection[str]) -> Any:
-    """The largest finite number that the graph meets: what is that much smaller may be its rounding."""
+def rounded(
+    graph: Graph, registry: Registry, sizes: Mapping[str, int], leaves: Leaves, sums: Collection[str], gap: Any
+) -> bool:
+    """Whether so much may be the rounding of 110 digits: of the largest finite number that the graph meets, or of a
+    test between what saturates, such as a probability and 1."""
     seen = trace(graph, registry, _given(graph, leaves, sums), [n for n, _ in graph.outputs], "mpmath", sizes).values
-    sized = [abs(x) for value in seen.values() for x in np.asarray(value).flat if not isinstance(x, bool | np.bool_)]
-    return max((x for x in sized if x < np.inf), default=0)
+    large = [abs(x) for v in seen.values() for x in np.asarray(v).flat if not isinstance(x, bool | np.bool_)]
+    if not gap > ROUNDED * max((x for x in large if x < np.inf), default=0):
+        return True
+    small = [abs(x) for n, v in seen.items() if graph.nodes[n].op in SATURATING for x in np.asarray(v).flat]
+    if not any(0 < x < ROUNDED or FLAT < x < np.inf for x in small):
+        return False
+    tests = [graph.nodes[n].args for n in seen if graph.nodes[n].op in COMPARES]
+    sides = [np.broadcast_arrays(seen[u], seen[v]) for u, v in tests if not _whole(graph, u, v)]
+    return any(abs(x - y) <= ROUNDED * abs(x) for u, v in sides for x, y in zip(u.flat, v.flat, strict=True))
+
+
+def _whole(graph: Graph, *nodes: int) -> bool:
+    return all(graph.nodes[n].type.kind != "real" for n in nodes)
 
 
 def differs(d: Any, size: Any, slack: float = TOLERANCE) -> bool:
@@ -207,7 +224,7 @@ def tried(
         large = values(graph, about.registry, sizes, leaves, graph.outputs[-1][1], axes, sums)
         defined = [i for i in np.ndindex(found.shape) if found[i] == found[i]]
         failed = [found[i] for i in defined if fails(found[i], abs(large[i]))]
-        if failed and not max(map(abs, failed)) > ROUNDED * largest(graph, about.registry, sizes, leaves, sums):
+        if failed and rounded(graph, about.registry, sizes, leaves, sums, max(map(abs, failed))):
             failed = []
         return bool(failed) if defined else None
 

@@ -39,13 +39,14 @@ def _settled(e: Any, x: Any, to: Any) -> Any:
 
 
 JUMPS = sympy.Piecewise, sympy.sign, sympy.floor, sympy.ceiling
+CONTINUOUS = sympy.exp, sympy.log, sympy.Abs, sympy.erf, sympy.atan, sympy.tanh, sympy.sin, sympy.cos  # or with poles
 ORDERS = 4  # how often numerator and denominator are differentiated
 
 
 def _limit_of(a: Algebra, e: Any, x: Any, to: Any, orders: int) -> Any:
     if not e.has(x):
         return e
-    if e.has(*JUMPS):
+    if e.has(*JUMPS) or not all(isinstance(f, CONTINUOUS) for f in e.atoms(sympy.Function) if f.has(x)):
         raise NoLimitError
     if isinstance(e, sympy.exp) and to == 0 and x.is_positive and (x * e.args[0]).is_negative:  # e^(-c/x)
         return sympy.Integer(0)
@@ -67,7 +68,10 @@ def _limit_of(a: Algebra, e: Any, x: Any, to: Any, orders: int) -> Any:
                 return _quotient(a, top, bottom, x, to, orders)
             raise
     if isinstance(e, sympy.Pow | sympy.Mul | sympy.Function | sympy.exp | sympy.log):
-        found = e.func(*(_limit_of(a, part, x, to, orders) for part in e.args))
+        parts = [_limit_of(a, part, x, to, orders) for part in e.args]
+        if isinstance(e, sympy.Pow) and not parts[1].is_positive and not _never_zero(a, parts[0]):
+            raise NoLimitError  # 0^0
+        found = e.func(*parts)
         if not found.has(sympy.nan, sympy.zoo, sympy.oo, -sympy.oo):
             return found
     raise NoLimitError
