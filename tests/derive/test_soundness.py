@@ -24,6 +24,10 @@ NONE = [  # tests that hold of numbers, of sides that may be none
     "(x * y) / x <= y^2 + 1",
     "not (tanh(sqrt(x)) != tanh(sqrt(x)))",
 ]
+POLES = [
+    ("x^-1", 0), ("x^-3", 0), ("(x - 1)^-1", 0), ("atan(x^-1)", 0), ("tanh(x^-3)", 0), ("exp(-x^-1)", 1),
+    ("sigmoid(2/x)", 0.5), ("(1/x)^3", 0), ("1/(x - 1)^3", 0), ("softplus(1/x)", 0.7),
+]  # fmt: skip
 FALSE = [
     # powers with a base below 0
     (X + "param k = 2 in [1, 4]\nreturn x^k\n", "loss >= 0"),
@@ -50,6 +54,8 @@ FALSE = [
     (X + "input y[N]\nu = exp(-1 / (x - y - 1.5e9)^2)\nreturn u * (1 / u)\n", "loss >= 1"),
     (X + "input y[N]\nu = exp(1 / (x - y - 1.5e9)^2)\nreturn u * (1 / u)\n", "loss >= 1"),
     (X + "input y[N]\nreturn (x * (y - 1.5e9))^-1 - x^-1 * (y - 1.5e9)^-1\n", "loss <= 0"),
+    # odd poles jump, whatever the sign of their slope
+    *((f"{X}return {returned}\n", f"loss {op} {bound}") for returned, bound in POLES for op in (">=", "<=")),
     # tests as numbers jump, and poles bend
     (X + "return exp(x > 1e9)\n", "lipschitz(x) <= 0"),
     (X + "return exp(x > 1e9)\n", "convex(x)"),

@@ -228,7 +228,12 @@ def _power(x: Enclosed, y: Enclosed, exponent: Any, apart: bool) -> Enclosed:
     whole = exponent if isinstance(exponent, Fraction) else None
     value = b.power(x.value, y.value, whole, apart)
     less = None if whole is None else whole - 1
-    in_base = lambda: b.mul(y.value, b.power(x.value, b.sub(y.value, ONE), less, apart))  # noqa: E731
+
+    def in_base() -> Boxes:
+        slope = b.mul(y.value, b.power(x.value, b.sub(y.value, ONE), less, apart))
+        jumps = (x.value.low < 0) & (x.value.high >= 0) & (y.value.low < 0) & (not apart)  # from -inf to inf
+        return Boxes(np.where(jumps, -inf, slope.low), np.where(jumps, inf, slope.high))
+
     return _smooth(value, (x.slopes, in_base), (y.slopes, lambda: b.mul(value, b.log(_positive(x.value)))))
 
 
