@@ -22,9 +22,9 @@ COSTS = {
     "sqrt": 4,
     "within_unit": 4,
     **dict.fromkeys(("expm1", "expm1mx", "log1mexp", "log1p", "log1pmx"), 10),
-    **dict.fromkeys(("softplus", "logaddexp", "erf"), 14),
+    **dict.fromkeys(("softplus", "logaddexp"), 14),
     **dict.fromkeys(("mod", "tanh"), 20),
-    **dict.fromkeys(("acos", "asin", "atan", "cos", "divergence", "pow", "sin", "tan"), 28),
+    **dict.fromkeys(("acos", "asin", "atan", "cos", "divergence", "erf", "pow", "sin", "tan"), 28),
     **dict.fromkeys(("digamma", "lgamma", "tetragamma", "trigamma"), 40),
 }
 MIXED = 4  # calls of entries that the compiler mixes, so as not to wait for one
@@ -43,7 +43,9 @@ def demand(stage: Stage, on_chip: bool) -> Demand:
     if not loops:
         return Demand(max(rows, 1), 0, _together(outside))
     moved = {s.buffer for s in within if isinstance(s, Load | Store)}
-    values = tiles(items) + max(0, len(moved) - 2) / 2 + len(_strided(loops))
+    values = tiles(items) + max(0, len(moved) - 2) / 2 + 1.5 * len(_strided(loops))
+    values += any(name.endswith("@sum") for name in moved)  # in float64
+    values += any(isinstance(s, Reduce) and s.reduction == "argmax" for s in within) / 2  # places beside entries
     if not on_chip:
         values += max(_states(item) for item in loops)
     return Demand(values, rows, _together(within) + large)

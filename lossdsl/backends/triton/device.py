@@ -1,7 +1,8 @@
 """Elementary functions for kernels: part of the run time of generated modules.
 
 `tl.exp` is 2^(x·log2 e) with a rounded product, 3.8e-6 off for |x| > 32; the functions here keep the digits (a test
-bounds each). They use no function of a vendor's library, so that the interpreter runs what devices do.
+bounds each). Of a vendor's library they use logarithms, sines, cosines and the exponential in float64 alone, so that
+the interpreter runs what devices do.
 """
 
 from __future__ import annotations
@@ -177,12 +178,6 @@ def mod_(x, y):
 def isfinite_(x):
     """Whether it is neither infinite nor NaN."""
     return tl.abs(x) < float("inf")
-
-
-@triton.jit
-def erf_(x):
-    """The error function."""
-    return tl.erf(x)
 
 
 @triton.jit

@@ -15,7 +15,7 @@ from lossdsl.registry import Registry
 
 RUNTIME = tuple(
     f"lossdsl.backends.triton.{name}"
-    for name in ("device", "lanes", "shapes", "tuning", "launch", "long", "multiply", "rescale")
+    for name in ("device", "special", "lanes", "shapes", "tuning", "launch", "long", "multiply", "rescale")
 )
 
 

@@ -137,7 +137,9 @@ class _Linker:
                     yield Load(Value(name, self.sums[name].axes), self.sums[name].name, self.sums[name].axes)
 
     def scalars(self, items: Sequence[Item]) -> tuple[Let | Load, ...]:
-        """The statements of one number that these need, in order."""
+        """The statements of one number that these need, in order; not what they themselves reduce to one."""
+        bodies = [s.body if isinstance(s, Sweep) else (s,) for s in items if not isinstance(s, Guard)]
+        own = {v.name for body in bodies for s in body if isinstance(s, Reduce) for v in s.values}
         wanted: dict[str, None] = {}
         todo = [
             x
@@ -153,7 +155,7 @@ class _Linker:
             if name in self.numbers:
                 wanted[name] = None
                 todo += [x for x in operands(self.numbers[name]) if isinstance(x, str)]
-            elif name in self.sums and not self.sums[name].axes:
+            elif name in self.sums and not self.sums[name].axes and name not in own:
                 wanted[name] = None
         sums = [Load(Value(n, ()), self.sums[n].name, ()) for n in self.sums if n in wanted]
         return (*sums, *(s for n, s in self.numbers.items() if n in wanted))

@@ -37,7 +37,7 @@ class Demand:
     """What a kernel wants registers for.
 
     values   of an entry that are alive at once; half a one more for each tensor beyond two that is moved by entries,
-             and one for each whose entries don't lie side by side
+             and more for each whose entries don't lie side by side, or are wider
     rows     values of a row that are alive at once
     beside   registers that the functions it calls take for themselves
     """
