@@ -34,6 +34,8 @@ TEXTS = {
     "return mean[C](1 - (2 * sum[N](p * t) + 1) / (sum[N](p + t) + 1))\n",
     "pairs of rows": "input x[N, D]\ninput y[N]: label\n"
     "d = sum[D]((x - x')^2)\nreturn sum[N'](d where y == y' and N != N') / size(N)\n",
+    "pairs of what rows picked": "input z[N, C]\ninput t[N]: index C\ninput w[C]\n"
+    "e = w[t] - z[t]\nreturn sum[N'](tanh(e * e'))\n",
     "a softmax over the batch": "input a[N, D], b[N, D]\n"
     "s = dot[D](a, b[N -> N'])\nreturn -log_softmax[N'](s)[N' -> N]\n",
     "a product of matrices": "input x[N, D]\ninput w[C, D]\ninput target[N]: index C\n"

@@ -263,7 +263,7 @@ def load(tile: Tile, s: Load) -> None:
 
 def pick(tile: Tile, s: Pick) -> None:
     """Entries of an array over the sweep's axis, which an earlier loop computed, at an index of each row."""
-    text = picked(tile.nest, s)
+    text = picked(tile.nest, s, index_names(tile))
     guard = guard_text(tile)
     if guard:
         text = f"{guard} ? {text} : {nothing(s)}"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from lossdsl.backends.api import Buffer, KernelProgram, Loop, NotSupportedError, Operand, Pick, Stmt
-from lossdsl_cpu.cxx import TYPES, Term, identifier, operand
+from lossdsl_cpu.cxx import TYPES, Names, Term, identifier, operand
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +117,14 @@ def loaded(b: Buffer, pointer: str) -> str:
     return f"({TYPES[b.dtype]})*({pointer})"
 
 
-def picked(nest: Nest, s: Pick) -> str:
-    """An entry of an array that an earlier loop computed."""
+def picked(nest: Nest, s: Pick, here: Names = MappingProxyType({})) -> str:
+    """An entry of an array that an earlier loop computed. `here` says where rows are, if not at their loops' indices."""
     a = nest.arrays.get(s.source)
     if a is None or any(x not in a.axes for x in s.axes):
         raise NotSupportedError(f"a pick from {s.source!r} within the loop that computes it")
-    index = {x: at(i) if i in nest.program.axes else nest.term(i).text for x, i in zip(s.axes, s.index, strict=True)}
+    rows = {x: t.text for x, t in here.items()}
+    places = [rows.get(str(i), at(str(i))) if i in nest.program.axes else nest.term(i).text for i in s.index]
+    index = rows | dict(zip(s.axes, places, strict=True))
     return f"{a.text}[{flat(a.axes, index)}]"
 
 
