@@ -118,7 +118,7 @@ def loaded(b: Buffer, pointer: str) -> str:
 
 
 def picked(nest: Nest, s: Pick, here: Names = MappingProxyType({})) -> str:
-    """An entry of an array that an earlier loop computed. `here` says where rows are, if not at their loops' indices."""
+    """An entry of an array that an earlier loop computed. `here`: where rows are, if not at their loops' indices."""
     a = nest.arrays.get(s.source)
     if a is None or any(x not in a.axes for x in s.axes):
         raise NotSupportedError(f"a pick from {s.source!r} within the loop that computes it")
