@@ -56,6 +56,7 @@ FALSE = [
     (X + "input y[N]\nreturn (x * (y - 1.5e9))^-1 - x^-1 * (y - 1.5e9)^-1\n", "loss <= 0"),
     # odd poles jump, whatever the sign of their slope
     *((f"{X}return {returned}\n", f"loss {op} {bound}") for returned, bound in POLES for op in (">=", "<=")),
+    *((f"{X}return {returned}\n", "lipschitz(x) <= 2") for returned in ("atan(x^-1)", "atan(1/x)", "sigmoid(x^-3)")),
     # tests as numbers jump, and poles bend
     (X + "return exp(x > 1e9)\n", "lipschitz(x) <= 0"),
     (X + "return exp(x > 1e9)\n", "convex(x)"),

@@ -55,6 +55,8 @@ def _going_by(about: Subject, name: str) -> set[str]:
             continue
         masked = node.op in ("reduce", "logp") and any(inner[1:])
         pole = op == "div" and inner[1:] == [True] and _at_zero(graph, node)  # where 0·(1/0) is 0
+        falls = op == "pow" and graph.nodes[node.args[1]].type.interval.low < 0
+        pole |= falls and inner[0] and _at_zero(graph, node)
         if masked or pole or (any(inner) and op in STEPS):
             found.add("jump")
         elif any(inner) and (op in KINKS or (op in AT_ZERO and inner[op == "div"] and _at_zero(graph, node))):
