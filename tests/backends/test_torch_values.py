@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
+import lossdsl
 from lossdsl.backends.torch.emit import emit
 from lossdsl.plan.interpret import run
 from lossdsl.plan.kernel import Plan
@@ -16,6 +18,7 @@ from tests.kernel import programs as written
 from tests.plan.graphs import GRAPHS, arrays, joint
 
 PROGRAMS = written.NAMES
+INF, NAN = float("inf"), float("nan")
 KINDS = ("plain", "ties", "offset", "wide", "infinite")
 
 
@@ -64,3 +67,14 @@ def test_programs_written_by_hand(name: str, registry: Registry) -> None:
     results = function(*arguments(program, given))
     for b, found in zip([b for b in program.buffers if b.role == "out"], results, strict=True):
         np.testing.assert_allclose(found.numpy(), exact[b.name], rtol=1e-11, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("z", "wanted"),
+    [([INF, INF, 0.0], INF), ([INF, 1.0, 0.0], INF), ([INF, NAN, 0.0], NAN), ([-INF, -INF, -INF], -INF)],
+)
+def test_a_log_sum_exp_of_infinities(z: list[float], wanted: float) -> None:
+    """inf - inf stood in the sum of two infinities, of which the log-sum-exp is infinite."""
+    spec = lossdsl.loads("loss total\ninput z[N, C]\nreturn logsumexp[C](z)\n")
+    loss_fn = lossdsl.loss(spec, backend="torch", reduction="none")
+    torch.testing.assert_close(loss_fn(torch.tensor([z])), torch.tensor([wanted]), equal_nan=True)

@@ -29,9 +29,9 @@ KNOWN = {
     "llm/synib_gaussian": "the sum of a row that is ahead by 60, in C++",
 }
 # The losses whose equation leaves float32 between inputs and results, so that a number is infinite, NaN or 0 where it
-# should not be: of these all other numbers keep to their bars. (`precise=True` has them.)
+# should not be: of these all other numbers keep to their bars. `precise=True` has what float64 holds.
 _UNDERFLOWS = "vectors or spreads of 10^-20 and 10^-40: their squares are 0, and what is divided by their roots"
-_POWERS = "exponentials of 88 and more, and powers of 2 of 10^4, that a quotient or a difference takes back"
+_POWERS = "exponentials of 88 and more, and powers of 10^4, that a quotient or a difference takes back"
 NOT_FINITE = {
     **dict.fromkeys(
         [
@@ -58,6 +58,7 @@ NOT_FINITE = {
             "info/mine",
             "info/mine_lower_bound",
             "llm/dpo_f_forward_kl",
+            "llm/alphapo",
             "llm/grpo",
             "ranking/approx_ndcg",
             "ranking/lambda_loss_ndcg1",

@@ -49,6 +49,7 @@ def _softmax_parts(z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     m = torch.where(nothing, 0, m)
     e = torch.exp(z - m)
     rest = e.scatter(-1, leader, 0).sum(-1, keepdim=True, dtype=torch.float64)
+    rest = torch.where(m == float("inf"), 0, rest)  # inf, not inf - inf
     rest = torch.where(nothing, -1, rest).to(z.dtype)
     return m.squeeze(-1), rest.squeeze(-1), e
 
