@@ -141,14 +141,25 @@ def _apart(b: Builder, e: int, axis: str, a: int) -> int:
                 if axis not in b.type(y).axes and b.type(y).interval.finite:
                     return b.node(node.op, [_apart(b, x, axis, a), y])
         case "exp" if _from_logits(b, node.args[0], axis):  # e^x - e^y = e^y·expm1(x - y)
-            there = b.node("detach", [b.pick(e, {axis: a})])
-            return b.node("mul", [there, b.node("expm1", [_apart(b, node.args[0], axis, a)])])
+            # neither factor is detached, nor a number for each row left out: together they have the derivative of e^x
+            return b.node("mul", [b.pick(e, {axis: a}), b.node("expm1", [_gap(b, node.args[0], axis, a)])])
         case "logp" if node.attrs[0] == (axis,) and len(node.args) == 1:
             (z,) = node.args
             top = b.reduce("max", (axis,), z)
             nothing = b.node("eq", [top, b.const(-inf)])
             return b.node("sub", [z, b.node("detach", [b.node("select", [nothing, b.const(0), top])])])
     return b.node("sub", [e, b.node("detach", [b.pick(e, {axis: a})])])
+
+
+def _gap(b: Builder, e: int, axis: str, a: int) -> int:
+    """e less its entry at a, derivatives included, of what `_from_logits` holds for."""
+    node = b[e]
+    if node.op == "logp":
+        (z,) = node.args
+        there = b.pick(z, {axis: a})
+        nothing = b.node("eq", [there, b.const(-inf)])
+        return b.node("sub", [z, b.node("select", [nothing, b.const(0), there])])
+    return b.node(node.op, [_gap(b, x, axis, a) if axis in b.type(x).axes else x for x in node.args])
 
 
 def _from_logits(b: Builder, n: int, axis: str) -> bool:
