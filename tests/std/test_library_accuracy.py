@@ -36,17 +36,11 @@ NOT_FINITE = {
     **dict.fromkeys(
         [
             "metric/byol_loss",
-            "metric/contrastive_pair",
             "metric/harmonic_chebyshev",
             "metric/harmonic_loss",
             "metric/opl",
             "metric/proxy_nca",
             "metric/repa_alignment",
-            "ranking/bsl",
-            "ranking/psl",
-            "ranking/psl_batch",
-            "ranking/sl_at_k",
-            "ranking/softmax_loss_rec",
             "std/dist_kd",
             "std/z_loss_spherical",
         ],
@@ -97,6 +91,7 @@ def test_every_number_keeps_to_its_bar(name: str) -> None:
     for report in found.reports:
         assert report.gradient.count or not report.value.count or not written(checked(name), registry()).inputs
     assert found.ok or name in KNOWN or (name in NOT_FINITE and _all_beyond_float32(found)), in_words(found)
+    assert not (FULL and found.ok and name in NOT_FINITE), "every number keeps to its bar: take it off the list"
 
 
 def _all_beyond_float32(found: Accuracy) -> bool:

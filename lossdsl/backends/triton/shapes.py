@@ -54,8 +54,10 @@ def power_of_2(n: int) -> int:
 
 def registers(demand: Demand, entries: int, wide: bool, rows: int = 1) -> int:
     """What a thread needs for so many entries, of so many rows: near what compilers for sm_80 to sm_100 make of it. A
-    few values of a row are in the constant, which every kernel has; of several rows, so are their addresses not."""
-    own = max(0, demand.rows - 5) * (rows if rows == 1 else 1.5 * rows)
+    few values of a row are in the constant, which every kernel has; of several rows, so are their addresses not. Many
+    values of one row count twice: they are alive across the sweep in which the most of its entries are."""
+    few, many = max(0, demand.rows - 5), max(0, demand.rows - 8)
+    own = few + many if rows == 1 else 1.5 * rows * few
     values = int((2 * demand.values - 1) * entries) // 2 + int(own) + demand.beside
     return values * (2 if wide else 1) + 17
 
