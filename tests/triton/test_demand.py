@@ -22,6 +22,7 @@ def stage(name: str, kind: str, number: int = 0) -> Stage:
 CASES = [
     ("std/cross_entropy", "both", 0, 16384, True),
     ("std/multi_margin", "value", 0, 16384, False),  # 24, by way of a power in float64
+    ("llm/dco", "value", 0, 16384, False),  # 56 on sm_100, 24 in float32: eleven values of a row
     ("ranking/bpr", "gradient", 1, 8192, False),  # 40: entries of a matrix' columns, each with an address
     *([("metric/arcface_cosine", "value", 0, 8192, False)] if FULL else []),  # 804: an angle
 ]
