@@ -31,6 +31,8 @@ from dataclasses import dataclass
 from lossdsl.backends.formula import formula
 from lossdsl.backends.offer import API, OLDEST_API, Availability
 from lossdsl.plan.kernel import (
+    COMPARISONS,
+    STEPS,
     Buffer,
     Island,
     KernelProgram,
@@ -76,7 +78,9 @@ class Emitted:
 
 __all__ = [
     "API",
+    "COMPARISONS",
     "OLDEST_API",
+    "STEPS",
     "Availability",
     "BackendSpec",
     "Buffer",

@@ -42,6 +42,11 @@ from lossdsl.source.text import Span
 
 Dtype = Literal["real", "int", "bool"]
 
+COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+# Operations whose value jumps: the last place of what they are of decides it, so that a printer may take no shortcuts
+# there that round otherwise than the same statement does elsewhere.
+STEPS = COMPARISONS | {"floor", "round", "mod", "sign"}
+
 
 @dataclass(frozen=True, slots=True)
 class Buffer:

@@ -167,4 +167,3 @@ TENSORS = frozenset({"logaddexp", "mulz", "mod"})
 # Whose values are real in torch, though whole.
 REAL_IN_TORCH = frozenset({"floor", "round"})
 ARITHMETIC = frozenset({"add", "sub", "mul", "mulz", "neg", "abs", "mod", "div", "pow", "sign", "relu"})
-COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})

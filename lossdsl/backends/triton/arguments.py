@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lossdsl.backends.api import Buffer, Let, Load, Operand, Store
+from lossdsl.backends.api import STEPS, Buffer, Let, Load, Operand, Store
 from lossdsl.backends.triton.layout import wrapped
-from lossdsl.backends.triton.spell import COMPARISONS, NUMBERS, identifier
+from lossdsl.backends.triton.spell import NUMBERS, identifier
 from lossdsl.backends.triton.stages import Item, Stage, Sweep
 
-STEPS = COMPARISONS | {"floor", "round", "mod", "sign"}
 SIGNED = frozenset({"mul", "mulz", "div", "neg", "abs", "select", "sign", "relu"})  # by whose arguments its is
 
 

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from lossdsl.backends.api import Operand
+from lossdsl.backends.api import COMPARISONS, Operand
 
 INFIX = {"add": "+", "sub": "-", "mul": "*", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 INFIX |= {"and": "&", "or": "|"}
-COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 LOGIC = frozenset({"and", "or", "not"})
 NUMBERS = frozenset({"add", "sub", "mul", "neg", "abs", "maximum", "minimum", "clip", "relu", "sign", "mod", "mulz"})
 # functions of device.py

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from lossdsl.backends.api import Operand
+from lossdsl.backends.api import COMPARISONS, Operand
 
 INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">"}
 INFIX |= {"ge": ">=", "and": "&", "or": "|"}
-COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
 LOGIC = {"and", "or", "not"}
 NUMBERS = {"add", "sub", "mul"}  # whole of whole numbers
 GENERIC = {"maximum", "minimum", "clip", "relu", "mod", "mulz", "abs", "sign", "neg"}  # of either kind

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from lossdsl.backends.api import Buffer, Let, Load, Operand, Reduce, Store
-from lossdsl_cpu.cxx import COMPARISONS, TYPES, Term, expression, identifier, operand, real
+from lossdsl.backends.api import COMPARISONS, Buffer, Let, Load, Operand, Reduce, Store
+from lossdsl_cpu.cxx import TYPES, Term, expression, identifier, operand, real
 from lossdsl_cpu.rows import Sweep
 from lossdsl_cpu.scope import at, extent, padded
 from lossdsl_cpu.tile import Tile, index_names, loaded, look, of_element, same_for_all

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from lossdsl.backends.api import Island, KernelProgram, Let, Loop, NotSupportedError, Stmt
-from lossdsl_cpu.cxx import CALLS, COMPARISONS, COSTLY, INFIX, LOGIC, TYPES, Term, expression, helper_name
+from lossdsl.backends.api import COMPARISONS, Island, KernelProgram, Let, Loop, NotSupportedError, Stmt
+from lossdsl_cpu.cxx import CALLS, COSTLY, INFIX, LOGIC, TYPES, Term, expression, helper_name
 
 SPELLED = {*CALLS, *INFIX, *LOGIC, "select", "neg", "index", "size"}
 ARGUMENTS = ("x", "y", "z", "w")

@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from lossdsl.backends.api import KernelProgram, Let, Load, Loop, Numbering, Operand, Pick, Reduce, Stmt, Store
-from lossdsl_cpu.cxx import COMPARISONS, COSTLY
+from lossdsl.backends.api import STEPS, KernelProgram, Let, Load, Loop, Numbering, Operand, Pick, Reduce, Stmt, Store
+from lossdsl_cpu.cxx import COSTLY
 from lossdsl_cpu.fold import Fold, fold
 
 PASSES = {"logsumexp", "ties", "argmax"}  # need the maximum before they can add anything
 TOTALS = {"sum", "count", "logsumexp"}  # over all rows at once
-STEPS = COMPARISONS | {"floor", "round", "mod", "sign"}
 KNOWN = {"sum", "count", "max", "min", "prod", *PASSES}
 
 
