@@ -50,6 +50,24 @@ if TYPE_CHECKING:
 Array = Any
 Results = Mapping[str, Array]  # "rows" and "grad.X" as float64 arrays
 VALUE, GRADIENT, SUM = 4.0, 8.0, 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """What a dtype holds: the rounding of a number to it, relative; its last place in those of float32; below which
+    size a number counts as 0, and from which it is infinite."""
+
+    half: float
+    place: float
+    smallest: float
+    largest: float
+
+
+PRECISIONS = {  # of inputs, and so of gradients: arithmetic is in float32, and so is a loss's value
+    "float32": Precision(0.0, 1.0, SMALLEST, LARGEST),
+    "bfloat16": Precision(2.0**-8, 2.0**16, SMALLEST, LARGEST),
+    "float16": Precision(2.0**-11, 2.0**13, 2.0**-24, 65504.0),
+}
 WORDS = {  # of the reasons, as `lossdsl check --accuracy` says them
     "inputs": "half a last place of the inputs moves the exact number as far",
     "backward": "two last places of the inputs move the exact number as far",
@@ -120,7 +138,7 @@ class _Judge:
     loss: Written
     case: Case
     should: Exact
-    half: float
+    held: Precision
     memo: dict[Callable[[Written, Case], Any], Any] = field(
         default_factory=dict
     )  # of the case: where inputs nearby lead, what steps move
@@ -132,11 +150,11 @@ class _Judge:
         """
         exact = self.should.values[name].astype(np.float64)
         is_value = name == "rows"
-        measure = np.maximum(self.should.sizes[name] if is_value else np.abs(exact), SMALLEST)
-        bar = (VALUE + 0 * spread if is_value else GRADIENT + spread) * ULP + self.half
+        measure = np.maximum(self.should.sizes[name] if is_value else np.abs(exact), self.held.smallest)
+        bar = (VALUE + 0 * spread if is_value else GRADIENT + spread) * ULP + self.held.half
         with np.errstate(all="ignore"):
-            part = np.abs(got - exact) / np.maximum(bar * measure, SMALLEST)
-        clear = np.isfinite(got) & (np.abs(exact) < 0.99 * LARGEST) & (part < 0.99)
+            part = np.abs(got - exact) / np.maximum(bar * measure, self.held.smallest)
+        clear = np.isfinite(got) & (np.abs(exact) < 0.99 * self.held.largest) & (part < 0.99)
         places = [tuple(map(int, place)) for place in np.argwhere(~clear)]
         if clear.any():
             worst = np.unravel_index(np.argmax(np.where(clear, part, -1.0)), part.shape)
@@ -147,23 +165,23 @@ class _Judge:
     def entry(self, name: str, place: tuple[int, ...], a: float, strict: float, loose: float) -> None:
         b = self.should.values[name][place]
         size = float(self.should.sizes[name][place])
-        is_value = name == "rows"
+        is_value, smallest, largest = name == "rows", self.held.smallest, self.held.largest
         where = f"{self.case.what}: {'the value' if is_value else name.removeprefix('grad.')}{list(place)}"
         worst = self.report.value if is_value else self.report.gradient
         exact = float(b)
-        if b != b or (abs(b) > 0.99 * LARGEST and abs(a) > 0.99 * LARGEST and a == a):
+        if b != b or (abs(b) > 0.99 * largest and abs(a) > 0.99 * largest and a == a):
             return  # there is no value, or both are infinite
-        if not np.isfinite(a) or abs(b) > 1.01 * LARGEST:
+        if not np.isfinite(a) or abs(b) > 1.01 * largest:
             self.report.infinite.note(1.0, 0.0, where, a, exact)
             self.unexcused(self.report.infinite, where, a, exact)
             return
         error = self.should.error(name, place, a)
-        measure = max(size if is_value else abs(exact), SMALLEST)
-        allowed = max(((VALUE if is_value else GRADIENT + strict) * ULP + self.half) * measure, SMALLEST)
+        measure = max(size if is_value else abs(exact), smallest)
+        allowed = max(((VALUE if is_value else GRADIENT + strict) * ULP + self.held.half) * measure, smallest)
         worst.note(error / allowed, error / measure / ULP, where, a, exact)
         if error > allowed:
-            loosely = ((VALUE if is_value else GRADIENT) + loose) * ULP + self.half
-            self.excuse(worst, name, place, a, loosely * max(size, SMALLEST), where)
+            loosely = ((VALUE if is_value else GRADIENT) + loose) * ULP + self.held.half
+            self.excuse(worst, name, place, a, loosely * max(size, smallest), where)
 
     def unexcused(self, worst: Worst, where: str, a: float, exact: float) -> None:
         """Files a miss. An infinity or NaN in a finite number's place always is one, and so is the opposite: training
@@ -178,7 +196,7 @@ class _Judge:
             worst.reasons["beyond"] += 1
             return
         b = self.should.values[name][place]
-        room = terms * abs(float(b)) / max(float(self.should.sizes[name][place]), SMALLEST)
+        room = terms * abs(float(b)) / max(float(self.should.sizes[name][place]), self.held.smallest)
         if self.between(halfway, name, place, a, room):
             reason = "inputs"
         elif self.between(few, name, place, a, room):
@@ -217,11 +235,9 @@ def judge(
     case: Case,
     should: Exact,
     found: Results,
-    half: float = 0.0,
     memo: dict[Callable[[Written, Case], Any], Any] | None = None,
 ) -> None:
-    """Notes all errors of one case. `half` is the rounding of gradients of a smaller dtype, relative; backends that
-    are judged by one case share its `memo`."""
+    """Notes all errors of one case. Backends that are judged by one case share its `memo`."""
     report.limits += len(should.from_rules)
     memo = {} if memo is None else memo
     nowhere = any(x != x for x in should.values["rows"].flat)  # inf - inf: there, a derivative means nothing
@@ -229,13 +245,14 @@ def judge(
         if name not in found or (nowhere and name != "rows"):
             continue
         got = np.asarray(found[name], dtype=np.float64)
-        judging = _Judge(report, loss, case, should, 0.0 if name == "rows" else half, memo)
+        held = PRECISIONS["float32" if name == "rows" else report.dtype]
+        judging = _Judge(report, loss, case, should, held, memo)
         spread, loose = (along(loss, name, x, values.shape) for x in (should.spread, should.loose))
         if report.precise:
             spread = np.zeros(np.shape(spread))
         for place in judging.doubtful(name, got, spread):
             judging.entry(name, place, float(got[place]), float(spread[place]), float(loose[place]))
-        if name != "rows" and not half:
+        if name != "rows" and not held.half:
             _totals(report, loss, case, name, should, got)
 
 
@@ -299,11 +316,16 @@ def run_torch(loss: Written, module: Callable[..., Tensor], case: Case, dtype: s
     return found
 
 
-def rounded(case: Case, loss: Written, dtype: str) -> Case:
-    """The case with its real inputs rounded to a smaller dtype."""
+def rounded(case: Case, loss: Written, dtype: str) -> Case | None:
+    """The case with its real inputs rounded to a smaller dtype; None where that can't hold them, or what it makes of
+    them is none of the loss's inputs: 0 for a spread of 10^-40."""
     import torch
 
-    kind = getattr(torch, dtype)
-    reals = {leaf.name for leaf in loss.plain.leaves if leaf.role == "input" and leaf.type.kind == "real"}
-    leaves = {n: torch.tensor(x).to(kind).double().numpy() if n in reals else x for n, x in case.leaves.items()}
+    leaves = dict(case.leaves)
+    for leaf in loss.plain.leaves:
+        if leaf.role == "input" and leaf.type.kind == "real":
+            x = case.leaves[leaf.name]
+            leaves[leaf.name] = y = torch.tensor(x).to(getattr(torch, dtype)).double().numpy()
+            if np.any(np.isinf(y) & ~np.isinf(x)) or not all(v in leaf.type.interval for v in y.flat):
+                return None
     return Case(case.what, leaves, case.sizes)

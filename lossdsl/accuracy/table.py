@@ -9,21 +9,30 @@ from typing import Any
 import numpy as np
 
 from lossdsl.accuracy.exact import Exact, Written, exact, written
-from lossdsl.accuracy.measure import GRADIENT, SUM, VALUE, WORDS, Report, Worst, judge, rounded, run_torch
+from lossdsl.accuracy.measure import (
+    GRADIENT,
+    PRECISIONS,
+    SUM,
+    VALUE,
+    WORDS,
+    Report,
+    Worst,
+    judge,
+    rounded,
+    run_torch,
+)
 from lossdsl.accuracy.rows import Case, cases, wide
 from lossdsl.check.typed import CheckedLoss
 from lossdsl.registry import Registry
 
 DTYPES = ("float32", "bfloat16")
-ROUNDED = {"float32": 0.0, "bfloat16": 2.0**-8}  # of a gradient that is given back in the dtype, relative
-PLACES = {"float32": 1.0, "bfloat16": 2.0**16}  # of a gradient that is given back in the dtype, in those of float32
 BY_HAND = "by hand"
 
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
     """The reports of a loss; `by_hand` are those of the equation typed in torch, where it can be. `left_out` names
-    cases that have no exact numbers, and why."""
+    cases that can't be measured, and backends that can't say the loss, and why."""
 
     loss: str
     reports: tuple[Report, ...]
@@ -45,27 +54,33 @@ def accuracy(
     widely: bool = False,
     precise: bool = False,
     told: Callable[[int, int], None] = lambda done, of: None,
+    exactly: Callable[[Written, Case], Exact] | None = None,
 ) -> Accuracy:
     """Measure a loss. `backends` are all that can be used here, unless said; `widely` adds a row of 50 000 classes.
-    `told` hears after each case how many are done, and of how many.
+    `told` hears after each case how many are done, and of how many; `exactly` is `exact_numbers`, or one that has kept
+    what that gave.
 
-    NotDifferentiableError for a loss without a gradient.
+    NotDifferentiableError for a loss without a gradient, BackendError for a backend that can't be used here.
     """
     from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
     loss = written(checked, registry)
-    modules = {name: _built(checked, name, precise) for name in backends or usable(registry)}
+    here = tuple(on_cpu(registry, name) for name in backends) if backends else usable(registry)
+    modules = {name: _built(checked, name, precise) for name in here}
     built = {name: module for name, module in modules.items() if module is not None}
     reports = {(name, d): Report(checked.name, name, d, precise=precise) for name in built for d in dtypes}
     hand = {d: Report(checked.name, BY_HAND, d, excusing=False) for d in dtypes} if by_hand else {}
-    left_out: list[str] = []
+    left_out = [f"{name}: it has no words for this loss" for name, module in modules.items() if module is None]
     every = list(_all(loss, widely))
     for count, case in enumerate(every):
         told(count, len(every))
         for dtype in dtypes:
             given = case if dtype == "float32" else rounded(case, loss, dtype)
+            if given is None:
+                left_out.append(f"{case.what}: {dtype} can't hold it")
+                continue
             try:
-                should = _exact(loss, given)
+                should = (exactly or exact_numbers)(loss, given)
             except ZeroDivisionError:
                 left_out.append(f"{case.what}: a matrix is singular")
                 continue
@@ -76,7 +91,7 @@ def accuracy(
                 except LinAlgError as error:  # singular in single precision, and the backend says so
                     reports[name, dtype].misses.append(f"{case.what}: {str(error).splitlines()[0]}")
                     continue
-                judge(reports[name, dtype], loss, given, should, found, ROUNDED[dtype], memo)
+                judge(reports[name, dtype], loss, given, should, found, memo)
             if dtype in hand and not _by_hand(loss, given, should, hand[dtype]):
                 del hand[dtype]
     told(len(every), len(every))
@@ -85,18 +100,26 @@ def accuracy(
 
 def usable(registry: Registry) -> tuple[str, ...]:
     """The backends that can be used on this machine's CPU."""
-    from lossdsl.backends.manager import BackendError, choose
+    from lossdsl.backends.manager import BackendError
 
     found = []
-    for name, spec in registry.backends.items():
-        if not {"cpu", "*"} & set(spec.devices):
-            continue
+    for name in registry.backends:
         try:
-            choose(registry.backends, name, "cpu")
+            found.append(on_cpu(registry, name))
         except BackendError:
             continue
-        found.append(name)
     return tuple(sorted(found, reverse=True))
+
+
+def on_cpu(registry: Registry, name: str) -> str:
+    """The name of a backend that can be used on this machine's CPU; BackendError says why one can't."""
+    from lossdsl.backends.manager import BackendError, choose
+
+    devices = choose(registry.backends, name, "cpu", registry.failures).spec.devices
+    if not {"cpu", "*"} & set(devices):
+        hint = "; with TRITON_INTERPRET=1 its kernels are interpreted" if name == "triton" else ""
+        raise BackendError(f"backend {name!r} is for {' and '.join(devices)}, and this measures on the CPU{hint}")
+    return name
 
 
 def _all(loss: Written, widely: bool) -> Iterable[Case]:
@@ -107,7 +130,7 @@ def _all(loss: Written, widely: bool) -> Iterable[Case]:
             yield one
 
 
-def _exact(loss: Written, case: Case) -> Exact:
+def exact_numbers(loss: Written, case: Case) -> Exact:
     """At 110 digits; a row of very many classes in float64, whose 1e-16 is nothing to an error of 1e-7."""
     return exact(loss, case, "float64" if max(case.sizes.values()) > 1000 else "mpmath")
 
@@ -138,7 +161,7 @@ def _by_hand(loss: Written, case: Case, should: Exact, report: Report) -> bool:
     from lossdsl.accuracy.naive import NotWrittenError, run_naive
 
     try:
-        judge(report, loss, case, should, run_naive(loss, case, report.dtype), ROUNDED[report.dtype])
+        judge(report, loss, case, should, run_naive(loss, case, report.dtype))
     except (NotWrittenError, RuntimeError):
         return False
     return True
@@ -160,7 +183,7 @@ def record(found: Accuracy) -> dict[str, Any]:
 
 def _record(report: Report) -> dict[str, Any]:
     kinds = {"value": report.value, "gradient": report.gradient, "row_sum": report.total}
-    units = dict.fromkeys(kinds, 1.0) | {"gradient": PLACES[report.dtype]}
+    units = dict.fromkeys(kinds, 1.0) | {"gradient": PRECISIONS[report.dtype].place}
     return {
         "backend": report.backend,
         "dtype": report.dtype,
@@ -199,22 +222,22 @@ def in_words(found: Accuracy) -> str:
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     lines = ["  " + "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
     title = f"{found.loss}: {found.cases} cases against 110 digits, errors in last places"
-    title += (
-        " (gradients of bfloat16 in bfloat16's, all else in float32's)"
-        if "bfloat16" in {r.dtype for r in found.reports}
-        else ""
-    )
-    return "\n".join([title, *lines, *(f"  {line}" for report in found.reports for line in _verdict(report))])
+    halves = [d for d in dict.fromkeys(r.dtype for r in found.reports) if PRECISIONS[d].half]
+    own = ", ".join(f"gradients of {d} in {d}'s" for d in halves)
+    title += f" ({own}, all else in float32's)" if own else ""
+    said = [line for report in found.reports for line in _verdict(report)]
+    said += [f"left out: {what}" for what in found.left_out]
+    return "\n".join([title, *lines, *(f"  {line}" for line in said)])
 
 
 def _bars(dtype: str) -> tuple[str, str]:
     if dtype == "float32":
         return f"{GRADIENT:g} + |z - m|", f"{SUM:g}"
-    return f"1/2 + ({GRADIENT:g} + |z - m|) / {PLACES[dtype]:g}", "-"
+    return f"1/2 + ({GRADIENT:g} + |z - m|) / {PRECISIONS[dtype].place:g}", "-"
 
 
 def _cells(report: Report) -> tuple[str, ...]:
-    units = ((report.value, 1.0), (report.gradient, PLACES[report.dtype]), (report.total, 1.0))
+    units = ((report.value, 1.0), (report.gradient, PRECISIONS[report.dtype].place), (report.total, 1.0))
     return tuple(_cell(worst, unit) for worst, unit in units)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossdsl.cli import FILE_IS_WRONG
-from lossdsl.cli._files import Format, discovered, read_target, show
+from lossdsl.cli._files import Format, discovered, fail, read_target, show
 from lossdsl.source.text import Source
 
 if TYPE_CHECKING:
@@ -35,6 +35,14 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Measure value and gradient of every backend against 110 digits: 10 to 20 s a loss, minutes for a few.",
 )
+@click.option("--backend", "backends", multiple=True, help="With --accuracy: measure this backend. May be repeated.")
+@click.option(
+    "--dtype",
+    "dtypes",
+    multiple=True,
+    type=click.Choice(["float32", "bfloat16", "float16"]),
+    help="With --accuracy: of the inputs. May be repeated; float32 and bfloat16 where none is named.",
+)
 @click.option("--prove", is_flag=True, help="Let sympy prove the derived gradient too: up to 20 s a file.")
 def command(
     files: tuple[str, ...],
@@ -44,6 +52,8 @@ def command(
     strict: bool,
     claims: bool,
     measuring: bool,
+    backends: tuple[str, ...],
+    dtypes: tuple[str, ...],
     prove: bool,
 ) -> None:
     """Check FILES (paths, names of losses, or `-`) and run their examples.
@@ -51,14 +61,20 @@ def command(
     Exits with 1 if a file is wrong, or with --accuracy if a number is beyond its bar and nothing excuses it. Every
     error of a file is reported in one run.
     """
+    if (backends or dtypes) and not measuring:
+        raise click.UsageError("--backend and --dtype say what --accuracy measures: add that")
     registry = None if syntax else discovered()
+    if backends and registry is not None:
+        _usable(registry, backends)
     records = []
     for file in files:
         source = read_target(file, registry)
         record, diagnostics = _syntax(source) if registry is None else _whole(source, registry, prove)
         record["ok"] = not any(d.severity == "error" or (strict and d.severity == "warning") for d in diagnostics)
         records.append(record)
-        measured = _accuracy(source, registry, record) if measuring and registry is not None and record["ok"] else ""
+        measured = ""
+        if measuring and registry is not None and record["ok"]:
+            measured = _accuracy(source, registry, record, backends, dtypes)
         if as_json:
             from lossdsl.source.render import as_dict
 
@@ -154,19 +170,33 @@ def _without(source: Source, wrong: Sequence[Diagnostic]) -> Source | None:
     return replace(source, text=text)
 
 
-def _accuracy(source: Source, registry: Registry, record: dict[str, Any]) -> str:
+def _accuracy(
+    source: Source, registry: Registry, record: dict[str, Any], backends: Sequence[str], dtypes: Sequence[str]
+) -> str:
     """The errors as a table; also put into the record. A file is not wrong because of them: a backend is."""
-    from lossdsl.accuracy.table import accuracy, in_words
+    from lossdsl.accuracy.table import DTYPES, accuracy, in_words
     from lossdsl.accuracy.table import record as as_record
     from lossdsl.derive.errors import NotDifferentiableError
     from lossdsl.pipeline import front
 
     try:
-        found = accuracy(front(source, registry).checked, registry, widely=True, told=_tell(source.name))
+        checked, told = front(source, registry).checked, _tell(source.name)
+        found = accuracy(checked, registry, backends or None, dtypes or DTYPES, widely=True, told=told)
     except NotDifferentiableError as error:
         return f"{source.name}: no accuracy is measured: {error}"
     record["accuracy"] = as_record(found)
     return in_words(found)
+
+
+def _usable(registry: Registry, backends: Sequence[str]) -> None:
+    from lossdsl.accuracy.table import on_cpu
+    from lossdsl.backends.manager import BackendError
+
+    try:
+        for name in backends:
+            on_cpu(registry, name)
+    except BackendError as error:
+        fail(str(error))
 
 
 def _tell(name: str) -> Callable[[int, int], None]:

@@ -339,6 +339,22 @@ def test_accuracy_says_what_is_beyond_its_bar_and_what_excuses_it(run, tmp_path,
     assert 0.5 < half["gradient"]["ulp"] < 3  # 1 in a hundred is 1.3 last places of eight bits
 
 
+def test_accuracy_of_what_is_named_alone(run, tmp_path):
+    path = tmp_path / "gap.loss"
+    path.write_text("loss gap\ninput x[N]\nreturn (exp(x) - 1)^2\n")
+    said = run("check", "--accuracy", "--backend", "torch", "--dtype", "float16", path)
+    assert said.exit_code == 0
+    assert "torch, float16: every number keeps to its bar" in said.stdout
+    assert "left out: offset 1e+06: float16 can't hold it" in said.stdout
+    assert not any(word in said.stdout for word in ("float32:", "bfloat16", "cpu,"))
+    assert (
+        "there is no backend 'torhc'; did you mean 'torch'?"
+        in run("check", "--accuracy", "--backend", "torhc", path).stderr
+    )
+    assert "'triton' is for cuda" in run("check", "--accuracy", "--backend", "triton", path).stderr
+    assert "add that" in run("check", "--dtype", "float16", path).stderr
+
+
 def test_accuracy_says_how_far_it_is_on_a_terminal(monkeypatch):
     from lossdsl.cli.check import _tell
 
