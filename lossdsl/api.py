@@ -24,6 +24,8 @@ from lossdsl.source.text import Source
 from lossdsl.syntax.ast import Claim
 
 if TYPE_CHECKING:
+    import torch
+
     from lossdsl.runtime.kernels import Compiled
     from lossdsl.runtime.module import Loss
     from lossdsl.runtime.signature import Signature
@@ -101,6 +103,8 @@ def _registry(environment: tuple[tuple[str, str], ...]) -> Registry:
 def source_of(target: str | os.PathLike[str]) -> Source:
     """The text that a name or a path means. A path ends in .loss or holds a separator and exists."""
     text = os.fspath(target)
+    if isinstance(target, str) and "\n" in text:
+        raise ValueError("that is the text of a loss, not its name or path: pass lossdsl.loads(text)")
     if text.endswith(".loss") or (not isinstance(target, str)) or Path(text).is_file():
         return read_source(Path(text))
     known = registry()
@@ -159,7 +163,7 @@ def compile(
     spec: Spec | CheckedLoss | str | os.PathLike[str],
     backend: str = "auto",
     *,
-    device: str = "cpu",
+    device: str | torch.device = "cpu",
     standalone: bool = False,
     precise: bool = False,
     **modes: str,
@@ -182,7 +186,7 @@ def loss(
     target: str | os.PathLike[str] | Spec,
     *,
     backend: str = "auto",
-    device: str = "cpu",
+    device: str | torch.device = "cpu",
     head: str | Mapping[str, str] | None = None,
     precise: bool = False,
     debug: bool = False,
@@ -280,8 +284,16 @@ _memory: dict[str, Artifact] = {}  # by key: what this process has compiled or r
 
 
 def _compiled(
-    source: Source, backend: str, device: str, standalone: bool, modes: Mapping[str, str], precise: bool = False
+    source: Source,
+    backend: str,
+    device: str | torch.device,
+    standalone: bool,
+    modes: Mapping[str, str],
+    precise: bool = False,
 ) -> Artifact:
+    from lossdsl.backends.manager import device_type
+
+    device = device_type(device)
     name = _key(source, _asked(backend, device), device, standalone, modes, precise)
     found = _memory.get(name) or disk.read(name)
     if found is None:

@@ -127,6 +127,19 @@ def availability(spec: BackendSpec) -> Availability:
     return answer
 
 
+def device_type(device: object) -> str:
+    """The type of a device: "cuda" of "cuda:1" or of a torch.device. BackendError where torch knows none such."""
+    name = str(device).partition(":")[0]
+    if name not in ("cpu", "cuda"):
+        import torch
+
+        try:
+            torch.device(name)
+        except RuntimeError:
+            raise BackendError(f"{str(device)!r} is no device: cpu, cuda, or another that torch knows") from None
+    return name
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """The backend that is used, and in words why: what stood before it and could not be."""
@@ -160,6 +173,7 @@ def choose(
             raise BackendError(f"backend {name!r} can't be used here: {answer.reason}")
         return Choice(spec, "asked for by name")
     passed: list[str] = []
+    device = device_type(device)
     for spec in sorted(backends.values(), key=lambda spec: (-spec.priority, spec.name)):
         if device not in spec.devices and "*" not in spec.devices:
             passed.append(f"{spec.name} is for {' and '.join(spec.devices)}")

@@ -77,7 +77,8 @@ def _check(cx: Context, scope: Scope, loss: LossDef) -> CheckedLoss | None:
     for name in cx.chosen:
         if name not in scope.modes and name not in cx.gaps.names:
             near = closest(name, scope.modes)
-            fix = f"did you mean `{near}`?" if near else ""
+            fix = f"did you mean `{near}`?" if near else f"its mode params are {', '.join(scope.modes)}"
+            fix = fix if scope.modes else "take it out: this loss has none"
             message = f"`{loss.name}` has no mode param `{name}`"
             if name in cx.params or name == "ignore_index":
                 message, fix = f"`{name}` of `{loss.name}` is a number, not a word", "give a number"

@@ -17,6 +17,7 @@ _FUNCTIONS: dict[str, Callable[[float], float]] = {
     "sin": math.sin,
 }
 _NAMES = {"pi": math.pi, "inf": math.inf}
+_INFINITY = ("infinity", "infty", "oo")
 
 
 def constant(cx: Context, scope: Scope, expr: ast.Expr, what: str) -> float | int | None:
@@ -28,9 +29,9 @@ def constant(cx: Context, scope: Scope, expr: ast.Expr, what: str) -> float | in
         raise ArithmeticError
     except _NotConstantError as error:
         message = f"{what} is a number, known before any tensor is"
-        cx.error(
-            scope, "E0405", message, error.expr.span, "not a constant", "write a number, such as `0.5` or `pi / 2`"
-        )
+        spelt = isinstance(error.expr, ast.Name) and error.expr.name.casefold() in _INFINITY
+        fix = "write `inf`" if spelt else "write a number, such as `0.5` or `pi / 2`"
+        cx.error(scope, "E0405", message, error.expr.span, "not a constant", fix)
     except (ArithmeticError, ValueError):
         cx.error(scope, "E0405", f"{what} has no finite value", expr.span, "can't be computed")
     return None

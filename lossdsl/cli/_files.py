@@ -108,6 +108,16 @@ def show(source: Source, diagnostics: Sequence[Diagnostic], form: Format = "term
         click.echo(render_terminal(source, diagnostics, colour), err=True, color=colour)
 
 
+def known_device(_: click.Context, __: click.Parameter, device: str) -> str:
+    """A device as given with --device, of a type that torch knows; exit with 2 if it isn't."""
+    from lossdsl.backends.manager import BackendError, device_type
+
+    try:
+        return device_type(device)
+    except BackendError as error:
+        raise click.BadParameter(str(error)) from None
+
+
 def chosen_heads(settings: Sequence[str]) -> dict[str, str]:
     """`linear` or `NAME=linear` as given with --head, as `pipeline.middle` takes it among the modes."""
     heads = {}

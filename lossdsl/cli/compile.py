@@ -9,14 +9,16 @@ from pathlib import Path
 import click
 
 from lossdsl.cli import FILE_IS_WRONG
-from lossdsl.cli._files import chosen_heads, chosen_modes, discovered, fail, read_target, show
+from lossdsl.cli._files import chosen_heads, chosen_modes, discovered, fail, known_device, read_target, show
 
 
 @click.command("compile")
 @click.argument("file", metavar="FILE")
 @click.option("-o", "--output", "out", metavar="OUT", default="-", show_default=True, help="Where to write; - prints.")
 @click.option("--backend", default="auto", show_default=True, help="torch, triton, cpu, … or the best for the device.")
-@click.option("--device", default="cpu", show_default=True, help="For which `--backend auto` chooses.")
+@click.option(
+    "--device", default="cpu", show_default=True, callback=known_device, help="For which `--backend auto` chooses."
+)
 @click.option("--standalone", is_flag=True, help="For where lossdsl isn't installed: torch (and triton) alone.")
 @click.option("--precise", is_flag=True, help="Compute in float64, whatever comes in: gradients within 8 ulp.")
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; exit with 1 if OUT isn't what FILE gives.")

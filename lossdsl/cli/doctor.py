@@ -149,7 +149,7 @@ def in_words(report: Mapping[str, Any]) -> str:
     """The report as a person reads it."""
     lines = [f"lossdsl {report['lossdsl']}, Python {report['python']}, {report['platform']}"]
     lines.append(", ".join(f"{name} {number or 'missing'}" for name, number in report["libraries"].items()))
-    lines.append(f"C++ compiler: {report['compiler'] or 'none found (c++, g++, clang++, or what CXX names)'}")
+    lines.append(f"C++ compiler: {report['compiler'] or 'none found (g++, c++, clang++, or what CXX names)'}")
     names = [entry["name"] for entry in report["backends"]] + [p["distribution"] for p in report["plugins"]]
     width = max(map(len, names), default=0) + 2
     lines += ["", "Plugins"]
@@ -191,7 +191,7 @@ def _version(name: str) -> str:
 def _compiler() -> str:
     """The first line that the system's C++ compiler says of itself, or nothing."""
     named = os.environ.get("CXX")
-    for candidate in [named] if named else ["c++", "g++", "clang++"]:
+    for candidate in [named] if named else ["g++", "c++", "clang++"]:
         path = shutil.which(candidate)
         if path is None:
             continue

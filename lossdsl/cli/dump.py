@@ -21,21 +21,23 @@ STAGES = ("ast", "typed", "graph", "joint", "plan", "kernel", "code")
 @click.command("dump")
 @click.argument("file", metavar="FILE")
 @click.option("--stage", type=click.Choice(STAGES), required=True, help="Which of the row, in order.")
-@click.option("--backend", default="torch", show_default=True, help="Whose code `--stage code` shows.")
+@click.option("--backend", show_default="torch", help="Whose code `--stage code` shows.")
 @click.option("--mode", "modes", multiple=True, metavar="PARAM=NAME", help="Choose a mode param's function.")
 @click.option(
     "--head", "heads", multiple=True, metavar="linear|LOGITS=linear", help="Take hidden states, weight and bias."
 )
-def command(file: str, stage: str, backend: str, modes: tuple[str, ...], heads: tuple[str, ...]) -> None:
+def command(file: str, stage: str, backend: str | None, modes: tuple[str, ...], heads: tuple[str, ...]) -> None:
     """Print one stage of FILE (a path, a loss's name, or `-`): the same text every time."""
     from lossdsl.check.heads import HeadError
     from lossdsl.source.diagnostic import DiagnosticError
 
+    if backend is not None and stage != "code":
+        fail("--backend is for --stage code: every other stage is the same for all")
     registry = discovered()
     source = read_target(file, registry)
     try:
         options = chosen_modes(modes) | chosen_heads(heads)
-        text = ast_text(source) if stage == "ast" else stage_text(source, registry, stage, backend, options)
+        text = ast_text(source) if stage == "ast" else stage_text(source, registry, stage, backend or "torch", options)
     except DiagnosticError as error:
         show(error.source, error.diagnostics)
         sys.exit(FILE_IS_WRONG)

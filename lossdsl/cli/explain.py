@@ -10,7 +10,7 @@ from textwrap import indent, wrap
 import click
 
 from lossdsl.cli import FILE_IS_WRONG
-from lossdsl.cli._files import chosen_heads, chosen_sizes, discovered, fail, read_target, show
+from lossdsl.cli._files import chosen_heads, chosen_sizes, discovered, fail, known_device, read_target, show
 
 CODE = re.compile(r"[EWN]\d{4}", re.IGNORECASE)
 
@@ -18,13 +18,17 @@ CODE = re.compile(r"[EWN]\d{4}", re.IGNORECASE)
 @click.command("explain")
 @click.argument("what", metavar="FILE|CODE")
 @click.option("--json", "as_json", is_flag=True, help="The same as a record for programs.")
-@click.option("--device", default="cpu", show_default=True, help="For which the backend is chosen.")
+@click.option(
+    "--device", default="cpu", show_default=True, callback=known_device, help="For which the backend is chosen."
+)
 @click.option(
     "--head", "heads", multiple=True, metavar="linear|LOGITS=linear", help="Take hidden states, weight and bias."
 )
 @click.option("--size", "size", metavar="N=4096,C=32000,D=512", help="Which tiles of its matrix the loss takes there.")
-@click.option("--memory", default="64MiB", show_default=True, help="What tiles may take, for --size.")
-def command(what: str, as_json: bool, device: str, heads: tuple[str, ...], size: str | None, memory: str) -> None:
+@click.option("--memory", show_default="64MiB", help="What tiles may take, for --size.")
+def command(
+    what: str, as_json: bool, device: str, heads: tuple[str, ...], size: str | None, memory: str | None
+) -> None:
     """Explain a loss (a path, a name, or `-`): equation, gradient, sweeps over the data, cost, backend. Or an error
     code: what it means, an example, and what to do."""
     from lossdsl.source.diagnostic import DiagnosticError
@@ -33,13 +37,15 @@ def command(what: str, as_json: bool, device: str, heads: tuple[str, ...], size:
         record = code_record(what.upper())
         click.echo(json.dumps(record, indent=2, ensure_ascii=False) if as_json else code_in_words(record))
         return
+    if memory is not None and size is None:
+        fail("--memory is for --size: say the sizes at which tiles are chosen")
     from lossdsl.explain import loss_in_words, loss_record
 
     registry = discovered()
     source = read_target(what, registry)
     try:
         sizes = chosen_sizes(size) if size else None
-        record = loss_record(source, registry, device, chosen_heads(heads), sizes, memory)
+        record = loss_record(source, registry, device, chosen_heads(heads), sizes, memory or "64MiB")
     except DiagnosticError as error:
         show(error.source, error.diagnostics)
         sys.exit(FILE_IS_WRONG)

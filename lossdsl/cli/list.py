@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from shutil import get_terminal_size
 from typing import Any
 
@@ -17,6 +18,7 @@ from lossdsl.registry import Registry
 @click.command("list")
 @click.option("--json", "as_json", is_flag=True, help="A list of records for programs.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only losses with this tag; several: with all.")
+@click.option("--tags", "only_tags", is_flag=True, help="The tags instead, and how many losses have each.")
 @click.option("--pack", "packs", multiple=True, metavar="PACK", help="Only losses of this pack; several: of any.")
 @click.option("--input", "kinds", multiple=True, type=click.Choice(KINDS), help="Only with an input of this kind.")
 @click.option(
@@ -28,6 +30,7 @@ from lossdsl.registry import Registry
 def command(
     as_json: bool,
     tags: tuple[str, ...],
+    only_tags: bool,
     packs: tuple[str, ...],
     kinds: tuple[str, ...],
     wanted: tuple[str, ...],
@@ -38,8 +41,9 @@ def command(
         _alike(like, as_json)
         return
     records = _records(discovered())
-    _known("tag", tags, {tag for r in records for tag in r["tags"]})
-    _known("pack", packs, {r["pack"] for r in records})
+    _known("tag", tags, {tag for r in records for tag in r["tags"]}, "`lossdsl list --tags` names them")
+    known_packs = {r["pack"] for r in records}
+    _known("pack", packs, known_packs, f"there are {', '.join(sorted(known_packs))}")
     records = [
         r
         for r in records
@@ -48,6 +52,9 @@ def command(
         and set(kinds) <= set(r["inputs"])
         and set(wanted) <= set(r["properties"])
     ]
+    if only_tags:
+        _show_tags(records, as_json)
+        return
     if as_json:
         click.echo(json.dumps(records, indent=2, ensure_ascii=False))
         return
@@ -89,14 +96,25 @@ def _records(registry: Registry) -> list[dict[str, Any]]:
     return found
 
 
-def _known(what: str, given: tuple[str, ...], known: set[str]) -> None:
-    """Exit with 2 if a name that was given isn't known."""
+def _show_tags(records: list[dict[str, Any]], as_json: bool) -> None:
+    """The tags of these losses with how many have each, the most frequent first."""
+    counts = Counter(tag for r in records for tag in r["tags"])
+    ordered = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+    if as_json:
+        click.echo(json.dumps(ordered, indent=2))
+        return
+    for tag, count in ordered.items():
+        click.echo(f"{count:>4}  {tag}")
+
+
+def _known(what: str, given: tuple[str, ...], known: set[str], otherwise: str) -> None:
+    """Exit with 2 if a name that was given isn't known: with the name that is near, or `otherwise`."""
     from lossdsl.source.suggest import closest
 
     for name in given:
         if name not in known:
             near = closest(name, sorted(known))
-            fail(f"there is no {what} {name!r}" + (f"; did you mean {near!r}?" if near else ""))
+            fail(f"there is no {what} {name!r}" + (f"; did you mean {near!r}?" if near else f"; {otherwise}"))
 
 
 def _alike(name: str, as_json: bool) -> None:

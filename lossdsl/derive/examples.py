@@ -177,7 +177,23 @@ def _leaves(
         if any(base_axis(axis) not in known for axis in item.axes):
             raise UnfitError(f"nothing in the example says how large {item.name!r} is", span, f"add `{item.name} = …`")
         leaves[item.name] = np.broadcast_to(value, [known[base_axis(axis)] for axis in item.axes])
-    return leaves, extents(checked, registry, graph, leaves, sizes)
+    known = extents(checked, registry, graph, leaves, sizes)
+    for item in checked.inputs:
+        if item.name in given:
+            _within(item, leaves[item.name], known, "@ignore_index" in leaves, given[item.name][1].span)
+    return leaves, known
+
+
+def _within(item: Input, values: Any, known: Mapping[str, int], ignores: bool, span: Span) -> None:
+    """UnfitError where class indices lie outside their axis and aren't those of samples that are left out."""
+    word, _, axis = item.kind.partition(" ")
+    size = known.get(base_axis(axis)) if word == "index" else None
+    if size is None:
+        return
+    wrong = values[((values < 0) | (values >= size)) & ~(ignores & (values == IGNORED))]
+    if wrong.size:
+        message = f"{item.name!r} is an index into {axis}, whose size is {size} here, and can't be {wrong.flat[0]}"
+        raise UnfitError(message, span, f"write indices from 0 to {size - 1}" if size else "")
 
 
 def extents(

@@ -137,7 +137,7 @@ def _convert(signature: Signature, given: Sequence[Any]) -> list[Tensor | None]:
             if spec.axes or not isinstance(x, bool | int | float):
                 raise TypeError(
                     f"{signature.name}: {item(spec)} is a tensor, "
-                    f"not {type(x).__name__}"
+                    f"not {type(x).__name__}: pass torch.as_tensor({spec.name})"
                 )
             real = spec.kind == "real"
             x = torch.tensor(

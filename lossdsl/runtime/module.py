@@ -257,7 +257,8 @@ class Loss(nn.Module):
         for spec, x in zip(signature.inputs, inputs, strict=True):
             if isinstance(x, Tensor) and x.dim():
                 device = x.device.type
-                if device in signature.devices:
+                emulated = device == "cpu" and self.compiled.emulates
+                if device in signature.devices or emulated:
                     break
                 again = type(self).elsewhere
                 if again is not None:

@@ -222,6 +222,8 @@ AT = (
     _at("E0127", rf".*{_OPERATOR}", r"not\b", "`not` inside a comparison needs brackets", "here", "write `(not …)`"),
     _at("E0127", rf".*{_OPERAND}", r"in\b", "`in` stands in a declaration, before an interval", "not expected here",
         "write `x >= low and x <= high`, or `any[K](x == y)` for one of several", "assign return_ def_ claim expr"),
+    _at("E0137", r".*[\w'\]]\s+", r"(?P<kind>(?:real|prob|bool|int|index|label)\b(?:\s+[A-Z]\w*)?)",
+        "a kind stands behind a colon", "none before this", "write `: {kind}`", "input"),
     _at("E0133", rf".*{_OPERAND}", rf"(?P<x>{_NAME})", "a comma is missing", "before this", "write `, {x}`",
         "input param batch"),
     _at("E0133", r"(?:.*[^\w.])?(?P<f>log|exp|sqrt|abs|sin|cos|tan|tanh|relu|sigmoid|softplus|softmax|log_softmax)\s+",

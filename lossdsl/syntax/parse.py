@@ -176,7 +176,16 @@ def _statement(source: Source, line: Line, rule: str) -> tuple[Any | None, list[
         at = getattr(token, "start_pos", None) if token is not None and token.type != "$END" else place
         if at is None or (token is not None and token.type == "$END"):
             at = line.span.end
-        return None, [*found, *explain_line(source, line, rule, at)]
+        return None, [*found, *explain_line(source, line, rule, _whole(source.text, line.span.start, at))]
+
+
+def _whole(text: str, first: int, at: int) -> int:
+    """Where the word starts that the parser stopped in: of `index` it may have read `in` as a word of its own."""
+    start = at
+    while first < start < len(text) and (text[start - 1].isalnum() or text[start - 1] == "_"):
+        start -= 1
+    inside = at < len(text) and (text[at].isalnum() or text[at] == "_") and text[start].isalpha()
+    return start if inside else at
 
 
 def _turned(text: str, problem: Diagnostic) -> str | None:

@@ -114,6 +114,12 @@ def test_what_is_wrong_with_a_call():
         lossdsl.loss("focal", gamma="a")
     with pytest.raises(BackendError, match="there is no backend 'troch'"):
         lossdsl.loss("focal", backend="troch")
+    with pytest.raises(BackendError, match="'cud' is no device"):
+        lossdsl.loss("focal", device="cud")
+    with pytest.raises(ValueError, match=r"the text of a loss, not its name or path: pass lossdsl.loads\(text\)"):
+        lossdsl.loss("loss a\ninput x[N]\nreturn x\n")
+    with pytest.raises(TypeError, match=r"logits\[N, C\] is a tensor, not list: pass torch.as_tensor\(logits\)"):
+        lossdsl.loss("focal")([[1.0, 2.0]], torch.tensor([0]))
     with pytest.raises(DiagnosticError, match="E0201"):
         lossdsl.loads("loss a\ninput x[N]\nreturn y\n")
     with pytest.raises(FileNotFoundError):
@@ -279,6 +285,15 @@ def test_a_backend_for_one_kind_of_device(batch, monkeypatch):
     assert loss(torch.ones(3, device="meta")).device.type == "meta"
     with pytest.raises(ValueError, match="placed was built by backend here for cpu, but x is on meta"):
         lossdsl.loss(lossdsl.loads(text), backend="here")(torch.ones(3, device="meta"))
+
+
+def test_a_device_is_of_its_type(batch, monkeypatch):
+    """What is chosen for "cuda:1", or for a torch.device, is what is chosen for "cuda"."""
+    registry = api.registry()
+    there = replace(registry.backends["torch"], name="there", devices=("cuda",), priority=99)
+    monkeypatch.setattr(api, "registry", lambda: replace(registry, backends={**registry.backends, "there": there}))
+    for device in ("cuda", "cuda:1", torch.device("cuda"), torch.device("cuda", 1)):
+        assert lossdsl.loss("focal", device=device).compiled.signature.backend == "there"
 
 
 def test_two_vectors_over_one_axis_are_of_one_length():

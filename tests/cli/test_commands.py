@@ -73,6 +73,10 @@ def test_an_unknown_loss_is_a_wrong_call_with_a_suggestion(run, tmp_path, comman
         ("analyze mean_absolute_error --quick --plot mae.xyz", "Format 'xyz' is not supported"),
         ("analyze focal --set gamma=-1", "gamma = -1 is not in [0, inf)"),
         ("analyze focal --set gamma", "write PARAM=VALUE"),
+        ("explain focal --device toaster", "'toaster' is no device"),
+        ("compile focal --device cud", "'cud' is no device"),
+        ("explain focal --memory 1MiB", "--memory is for --size"),
+        ("dump focal --stage kernel --backend torch", "--backend is for --stage code"),
     ],
 )
 def test_what_no_machine_or_loss_has_is_a_wrong_call(run, words, reason):

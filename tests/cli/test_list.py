@@ -26,6 +26,8 @@ def test_filters_hold_together(run):
     ("options", "words"),
     [
         (["--tag", "classificaton"], "did you mean 'classification'?"),
+        (["--tag", "xyz"], "there is no tag 'xyz'; `lossdsl list --tags` names them"),
+        (["--pack", "xyz"], "there is no pack 'xyz'; there are "),
         (["--pack", "segmentaton"], "did you mean 'segmentation'?"),
         (["--property", "convexx"], "'convex'"),
         (["--like", "kornia.FocalLos"], "did you mean kornia.FocalLoss"),
@@ -36,6 +38,14 @@ def test_a_slip_is_helped(run, options, words):
     result = run("list", *options)
     assert result.exit_code == 2
     assert words in result.stderr
+
+
+def test_tags_are_counted(run):
+    counts = json.loads(run("list", "--tags", "--json").stdout)
+    assert list(counts.values()) == sorted(counts.values(), reverse=True)
+    assert counts["classification"] == len(names(run, "--tag", "classification"))
+    assert f"{counts['margin']:>4}  margin\n" in run("list", "--tags").stdout
+    assert set(json.loads(run("list", "--tags", "--json", "--tag", "triplet").stdout)) >= {"triplet"}
 
 
 def test_what_is_read_without_parsing_is_what_the_parser_reads():

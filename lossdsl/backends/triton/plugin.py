@@ -12,7 +12,12 @@ from lossdsl.backends.offer import API, BackendSpec
 def lossdsl_backends() -> list[BackendSpec]:
     """The one record of this folder."""
     module = "lossdsl.backends.triton.emit"
-    interpreting = os.environ.get("TRITON_INTERPRET") == "1"  # on the CPU, for tests; never chosen by "auto" there
+    interpreting = os.environ.get("TRITON_INTERPRET", "0") in (
+        "1",
+        "true",
+        "on",
+        "yes",
+    )  # on the CPU, for tests; never chosen by "auto" there
     return [
         BackendSpec(
             name="triton",

@@ -55,8 +55,9 @@ def _flops(t: Tiling, products: int) -> str:
 def memory_in_words(t: Tiling) -> str:
     """What is in memory, besides the factors and their gradients."""
     row = " + ".join("·".join((*m.rows[1:], *m.columns)) for m in t.matrices)
+    times = f"{2 + t.temporaries}·({row})" if " + " in row else f"{2 + t.temporaries}·{row}"
     return (
-        f"no matrix is whole: a tile has as many rows as {2 + t.temporaries}·({row}) numbers a row ({row} where a "
-        "backend fuses loops and writes the cotangent over the tile) "
-        "fit into `memory`, 64MiB by default, and not more than are worth it"
+        f"no matrix is whole: a tile has as many rows as fit into `memory` (64MiB by default), each of {times} "
+        f"numbers, or of {row} where a backend fuses loops and writes the cotangent over the tile; and not more than "
+        "are worth it"
     )
