@@ -39,6 +39,7 @@ DIGITS = 50  # that are kept of 110: sums of rows cancel to 1e-40
 COLUMNS = {  # backend, dtype, whether precise
     "torch": ("torch", "float32", False),
     "C++": ("cpu", "float32", False),
+    "Triton, interpreted": ("triton", "float32", False),
     "bfloat16 in, torch": ("torch", "bfloat16", False),
     "bfloat16 in, C++": ("cpu", "bfloat16", False),
     "float16 in, torch": ("torch", "float16", False),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from math import inf, isinf
+from math import inf, isinf, nan
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ WIDE = 50_000
 CLASSES, SAMPLES = 5, 2
 ROOTED = 8  # classes of a loss with a root: five of five best have none
 EDGES = (0.0, 1e-40, 1e-30, 1e-6, 6e-8)  # distances from a bound
+BESIDE = (0.0, 1e-6, 6e-8)  # distances from the middle of two bounds, 1/2 of a probability
 DENORMAL = 1e-40
 
 
@@ -74,6 +75,10 @@ def cases(graph: Graph, checked: CheckedLoss, seed: int = 0) -> Iterator[Case]:
         plans += [("one class", {"classes": 1}), ("two classes, 17 apart", {"classes": 2, "gap": 17.0})]
     if any(isinf(leaf.type.interval.low) != isinf(leaf.type.interval.high) or _bounded(leaf) for leaf in graph.leaves):
         plans += [(f"{side} bound and {e:g}", {"edge": e, "side": side}) for side in ("low", "high") for e in EDGES]
+    if any(_between(leaf) for leaf in graph.leaves):
+        plans += [(f"the middle and {e:g}", {"edge": e, "side": "middle"}) for e in BESIDE]
+    if logits:
+        plans += [("two classes, 1e-06 apart", {"classes": 2, "gap": 1e-6})]
     classes = ROOTED if any(node.op == "root" for node in graph.nodes) else CLASSES
     for number, (what, plan) in enumerate(plans):
         sizes = _sizes(graph, checked, plan.get("classes", classes), logits)
@@ -130,6 +135,10 @@ def _free(leaf: Leaf) -> bool:
 
 def _bounded(leaf: Leaf) -> bool:
     return leaf.type.kind == "real" and leaf.role == "input" and not isinf(leaf.type.interval.low)
+
+
+def _between(leaf: Leaf) -> bool:
+    return _bounded(leaf) and not isinf(leaf.type.interval.high)
 
 
 def _pairs(graph: Graph) -> bool:
@@ -260,6 +269,9 @@ def _distribution(draw: _Draw, leaf: Leaf, plan: dict[str, Any], axis: str) -> A
         rest = 0.0 if "gap" in plan else plan["edge"]
         p = np.where(k == 0, 1 - rest, rest / max(shape[d] - 1, 1))
         return _single(np.broadcast_to(p, shape))
+    if plan.get("side") == "middle" and shape[d] > 1:
+        p = 0.5 + plan["edge"]
+        return _single(np.broadcast_to(np.where(k == 0, p, (1 - p) / (shape[d] - 1)), shape))
     if plan.get("scale") == 0.0:
         return _single(np.full(shape, 1 / shape[d]))
     w = draw.rng.lognormal(0, 1, shape)
@@ -272,7 +284,9 @@ def _within(draw: _Draw, leaf: Leaf, plan: dict[str, Any]) -> Array:
     if "edge" in plan:
         low = plan["side"] == "low"
         bound = interval.low if low else interval.high
-        if isinf(bound):
+        if plan["side"] == "middle":
+            near = (interval.low + bound) / 2 + plan["edge"] if _between(leaf) else nan  # as it is drawn
+        elif isinf(bound):
             edge = 1e4 if plan["edge"] else 100.0
             near = (interval.high - edge) if low else interval.low + edge
         else:
