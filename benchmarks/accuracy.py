@@ -114,17 +114,9 @@ def is_current(path: Path, numbers: str, judging: str) -> bool:
 
 
 def of_equation(loss: exact.Written) -> str:
-    how = [inspect.getsource(f) for f in (exact.exact, exact._numbers, exact._beyond)]
-    return cache.key(
-        [
-            dump(loss.plain),
-            dump(loss.rewritten),
-            str(sorted(loss.logits)),
-            str(loss.rowwise),
-            *how,
-            inspect.getsource(terms),
-        ]
-    )
+    how = map(inspect.getsource, (exact.exact, exact._numbers, exact._beyond))  # type: ignore[arg-type]
+    graphs = (dump(loss.plain), dump(loss.rewritten))
+    return cache.key([*graphs, str(sorted(loss.logits)), str(loss.rowwise), *how, inspect.getsource(terms)])
 
 
 def of_rows(case: rows.Case) -> str:
@@ -189,27 +181,25 @@ def counted(of: Mapping[str, Record], kind: str, *reasons: str) -> dict[str, int
 def tables(found: Mapping[Key, Mapping[str, Record]]) -> dict[str, list[list[str]]]:
     """The tables of accuracy.md by name, each as rows of cells, the first of which is its head."""
     columns = {title: found[key] for title, key in COLUMNS.items() if key in found}
-    losses = [["every number of a loss is", *(f"{title}, of {len(of)}" for title, of in columns.items())]]
     worst = [Counter(map(tier, of.values())) for of in columns.values()]
-    losses += [[words, *(str(tiers[i]) for tiers in worst)] for i, words in enumerate(TIERS)]
-    made = {
-        "losses": losses,
-        "misses": [["missed in", "loss", "numbers", "the first"]],
-        "size": [["entries", "losses"]],
-    }
+    made = {"losses": [["every number of a loss is", *(f"{title}, of {len(of)}" for title, of in columns.items())]]}
+    made["losses"] += [[words, *(str(tiers[i]) for tiers in worst)] for i, words in enumerate(TIERS)]
     for kind, name in (("gradient", "entries of gradients"), ("row_sum", "sums of rows")):
         total = {title: sum(r[kind]["numbers"] for r in of.values()) for title, of in columns.items()}
         made[kind] = [[f"{name} / losses", *(f"{title}, of {n}" for title, n in total.items() if n)]]
         for reason, words in WORDS.items():
             each = [counted(of, kind, reason) for title, of in columns.items() if total[title]]
-            made[kind].append([f"`{reason}`: {words}", *(f"{sum(x.values())} / {len(x)}" for x in each)])
+            if any(each):
+                made[kind].append([f"`{reason}`: {words}", *(f"{sum(x.values())} / {len(x)}" for x in each)])
     infinite = [[sum(r["not_finite"].values()) for r in of.values()] for of in columns.values()]
     made["gradient"].append(["infinite, NaN or finite where it should not be, values too"])
     made["gradient"][-1] += [f"{sum(counts)} / {sum(map(bool, counts))}" for counts in infinite]
+    made["misses"] = [["missed in", "loss", "numbers", "the first"]]
     for title, of in columns.items():
         missing = {name: r["misses"] for name, r in of.items() if r["misses"]}
         made["misses"] += [[title, f"`{name}`", str(len(x)), x[0]] for name, x in missing.items()]
     by_size = counted(columns["torch"], "gradient", *UNSURE)
+    made["size"] = [["entries", "losses"]]
     for n in dict.fromkeys(by_size.values()):
         made["size"].append([str(n), ", ".join(f"`{name}`" for name in by_size if by_size[name] == n)])
     return made
