@@ -198,10 +198,11 @@ def tables(found: Mapping[Key, Mapping[str, Record]]) -> dict[str, list[list[str
     for title, of in columns.items():
         missing = {name: r["misses"] for name, r in of.items() if r["misses"]}
         made["misses"] += [[title, f"`{name}`", str(len(x)), x[0]] for name, x in missing.items()]
-    by_size = counted(columns["torch"], "gradient", *UNSURE)
-    made["size"] = [["entries", "losses"]]
-    for n in dict.fromkeys(by_size.values()):
-        made["size"].append([str(n), ", ".join(f"`{name}`" for name in by_size if by_size[name] == n)])
+    for name, title, reasons in (("size", "torch", [*UNSURE]), ("precise", "precise, torch", [*WORDS])):
+        counts = counted(columns.get(title, {}), "gradient", *reasons)
+        made[name] = [[f"entries, {title}", "losses"]]
+        for n in dict.fromkeys(counts.values()):
+            made[name].append([str(n), ", ".join(f"`{loss}`" for loss in counts if counts[loss] == n)])
     return made
 
 

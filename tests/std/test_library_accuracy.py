@@ -233,6 +233,31 @@ def test_a_finite_number_is_no_infinity() -> None:
     assert "is 3e+38" in report.misses[0]
 
 
+@pytest.mark.parametrize(
+    ("number", "found", "kept"),
+    [
+        (1.0, 1 + 2.0**-11, True),  # half a last place, where eight of float32's are the rest of its bar
+        (1.0, 1 + 1.2 * 2.0**-11, False),
+        (1e5, np.inf, True),
+        (1e5, 65504.0, True),
+        (1e5, 6e4, False),
+        (6e4, np.inf, False),
+        (2.0**-26, 0.0, True),
+        (2.0**-22, 0.0, False),
+    ],
+)
+def test_a_gradient_in_float16(number: float, found: float, kept: bool) -> None:
+    loss = written(checked("std/brier"), registry())
+    case = next(iter(cases(loss.plain, loss.checked)))
+    should = exact(loss, case)
+    should.values["grad.logits"][0, 0] *= number / float(should.values["grad.logits"][0, 0])
+    numbers = {name: x.astype(float) for name, x in should.values.items()}
+    numbers["grad.logits"][0, 0] = found
+    report = Report("brier", "torch", "float16")
+    judge(report, loss, case, should, numbers)
+    assert report.strict is kept, report
+
+
 def test_the_table() -> None:
     heard: list[tuple[int, int]] = []
     found = accuracy(checked("std/focal"), registry(), dtypes=("float32",), told=lambda *x: heard.append(x))
