@@ -49,6 +49,7 @@ COLUMNS = {  # backend, dtype, whether precise
 SURE = {  # what excuses the numbers of a loss that are beyond their bars, and is no fault of arithmetic
     "beyond some, as for inputs up to two last places away (`inputs`, `backward`)": ("inputs", "backward"),
     "also at jumps and steep places, or beyond what float32 holds (`near`, `range`)": ("near", "range"),
+    "also where the number is 0, or less than 2^-48 of what is added up in it (`zero`)": ("zero",),
 }
 UNSURE = sorted({*measure.WORDS} - {"miss"} - {reason for of in SURE.values() for reason in of})
 TIERS: Mapping[str, Sequence[str]] = {

@@ -10,6 +10,8 @@ A finite entry beyond its bar is looked at again, since single precision can't d
 
     inputs     what the equation gives for inputs half a last place away: their own rounding moves it as far
     backward   what it gives for inputs two last places away: a backward error of no more than that
+    zero       within the bar of the sum of what is added up in it, and 0 or less than 2^-48 of that sum: by ties, by
+               symmetry, in a limit. Single precision, twice over, doesn't show what it is
     terms      within the bar of the sum of what is added up in it: a difference that nearly cancels
     near       what the equation gives for inputs that differ by a few last places, of the largest beside them or of 1:
                it is that steep, or it jumps there (a kink, an order)
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 Array = Any
 Results = Mapping[str, Array]  # "rows" and "grad.X" as float64 arrays
 VALUE, GRADIENT, SUM = 4.0, 8.0, 2.0
+NOTHING = 2.0**-48  # of the terms: what two numbers of float32, one for the other's error, don't tell from 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,7 @@ PRECISIONS = {  # of inputs, and so of gradients: arithmetic is in float32, and 
 WORDS = {  # of the reasons, as `lossdsl check --accuracy` says them
     "inputs": "half a last place of the inputs moves the exact number as far",
     "backward": "two last places of the inputs move the exact number as far",
+    "zero": "0, or less than 2^-48 of its terms, and within the bar of their sum",
     "terms": "within the bar of the sum of its terms, which nearly cancel",
     "near": "a kink, or so steep that 8 last places of the inputs move it as far",
     "steps": "each step of the equation rounded moves it as far",
@@ -202,7 +206,7 @@ class _Judge:
         elif self.between(few, name, place, a, room):
             reason = "backward"
         elif terms and self.should.error(name, place, a) <= terms:
-            reason = "terms"
+            reason = "zero" if abs(float(b)) <= NOTHING * float(self.should.sizes[name][place]) else "terms"
         elif self.between(nearby, name, place, a, terms):
             reason = "near"
         elif self.should.beyond:

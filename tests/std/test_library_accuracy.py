@@ -7,13 +7,14 @@ nothing excuses. A sample here, all of them in `make test-all`.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import mpmath
 import numpy as np
 import pytest
 
 import lossdsl
-from lossdsl.accuracy.exact import SMALLEST, ULP, differences, exact, written
+from lossdsl.accuracy.exact import SMALLEST, ULP, differences, exact, few, halfway, nearby, step_errors, written
 from lossdsl.accuracy.measure import Report, judge, run_torch
 from lossdsl.accuracy.rows import CLASSES, cases, wide
 from lossdsl.accuracy.table import Accuracy, accuracy, in_words, record
@@ -217,6 +218,33 @@ def test_nothing_excuses_an_infinity(planted: float) -> None:
         judge(report, loss, case, exact(loss, case), found)
         assert [m for m in report.misses if f"is {planted:g}" in m] == report.misses != []
         assert report.infinite.reasons == {"miss": 1}
+
+
+class Unmoved:
+    """What inputs nearby give: nothing else."""
+
+    def around(self, name: str, place: tuple[int, ...], exact: float) -> list[float]:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("number", "off", "reason"),
+    [(0.0, 1e-7, "zero"), (1e-15, 1e-7, "zero"), (1e-10, 1e-7, "terms"), (0.0, 1e-4, "miss"), (1e-10, 1e-4, "miss")],
+)
+def test_nothing_of_its_terms(number: float, off: float, reason: str) -> None:
+    """An exact number that is nothing beside terms of size 1 is told from one that a better form would have."""
+    loss = written(checked("std/cross_entropy"), registry())
+    case = next(iter(cases(loss.plain, loss.checked)))
+    should = exact(loss, case)
+    found = {name: x.astype(float) for name, x in should.values.items()}
+    should.values["grad.logits"].flat[0] = mpmath.mpf(number)
+    should.sizes["grad.logits"].flat[0] = 1.0
+    found["grad.logits"].flat[0] = number + off
+    report = Report("cross_entropy", "torch", "float32")
+    still = {halfway: Unmoved(), few: Unmoved(), nearby: Unmoved(), step_errors: {"grad.logits": np.zeros((9, 9))}}
+    judge(report, loss, case, replace(should, beyond=False), found, still)
+    assert report.gradient.reasons == {reason: 1}
+    assert bool(report.misses) == (reason == "miss")
 
 
 def test_a_finite_number_is_no_infinity() -> None:
