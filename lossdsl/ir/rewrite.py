@@ -40,6 +40,7 @@ def rules() -> dict[str, tuple[Rule, ...]]:
         comparisons,
         differences,
         exponentials,
+        far,
         logarithms,
         logistic,
         masks,
@@ -51,7 +52,7 @@ def rules() -> dict[str, tuple[Rule, ...]]:
     )
 
     table: dict[str, list[Rule]] = {}
-    numbers = (parts, logistic, logarithms, exponentials, differences, opposites, comparisons)
+    numbers = (parts, far, logistic, logarithms, exponentials, differences, opposites, comparisons)
     for module in (masks, algebra, onehot, softmax, apart, *numbers, sums):
         for rule in module.RULES:
             for op in rule.ops:

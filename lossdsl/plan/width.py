@@ -8,7 +8,8 @@ Single precision loses digits where terms nearly cancel. Rules write most of the
   is made of it. The chord has them, but is no product of matrices;
 * a gradient through a quotient of sums over samples, or through what a sample is from their mean, is a difference of
   such sums, each of them rounded; so it is where each sample is weighed against each other;
-* digammas of 10^6 are told from each other by what a logarithm's last places are.
+* digammas of 10^6 are told from each other by what a logarithm's last places are;
+* the square of a vector of 10^-20 is 0, the reciprocal of a spread of 10^-40 infinite (`plan/small.py`).
 
 Everything in such a program is float64, from the inputs as they come to results that are rounded once. Rows of classes
 stay in single precision: there it costs twice the time, and their differences have been written anew.
@@ -19,6 +20,7 @@ from __future__ import annotations
 from lossdsl.plan.cost import statements
 from lossdsl.plan.islands import LINEAR
 from lossdsl.plan.kernel import Island, KernelProgram, Let, Load, Loop, Operand, Pick, Reduce, Stmt
+from lossdsl.plan.small import divides_by_small
 
 STEEP = frozenset({"digamma", "trigamma"})
 _THROUGH = frozenset({"add", "sub", "mul", "mulz", "div", "neg", "maximum", "clip", "select"})
@@ -39,6 +41,8 @@ def why_double(program: KernelProgram) -> str:
         return "weights of pairs of samples cancel"
     if _differing(program, body, flat):
         return "quotients of sums over samples, and differences from their mean, cancel"
+    if divides_by_small(program, body):
+        return "a length, spread or deviation may be as small as 1e-40, and its square or reciprocal beyond"
     return ""
 
 

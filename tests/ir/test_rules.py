@@ -125,7 +125,7 @@ class Programs:
         both = b.node("add", [rng.choice([one, up]), down])
         s, g = b.node("sigmoid", [x]), rng.choice([one, self.reals[2]])
         twice = b.node("mul", [g, b.node("mul", [rng.choice([two, b.const(-2)]), s])])
-        match rng.randrange(9):
+        match rng.randrange(12):
             case 0:
                 return b.node("div", [rng.choice([one, up, down]), both])
             case 1:
@@ -142,6 +142,13 @@ class Programs:
                 return b.node("log", [b.node("add", [both, rng.choice([one, up])])])
             case 7:
                 return b.node("log", [b.node("mul", [s, b.node("sub", [one, s])])])
+            case 8:
+                return b.node("log", [b.node("softplus", [x])])
+            case 9:
+                return b.node(rng.choice(["add", "sub"]), [one, b.node("tanh", [x])])
+            case 10:
+                none = b.node("sub", [one, b.node("exp", [b.node("neg", [b.node("abs", [x])])])])
+                return b.node("log", [b.node("sub", [one, b.node("pow", [none, self.reals[3]])])])
             case _:
                 return b.node("log", [b.node("sub", [b.node("exp", [b.node("abs", [x])]), one])])
 

@@ -56,6 +56,8 @@ def _divide(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int |
         return b.const(p / q) if small(p / q) else None
     if p == 0 and 0.0 not in b.type(y).interval:
         return x
+    if q and b[x].op == "mul" and rational(b, b[x].args[0]) == q:
+        return b[x].args[1]
     return _sign_out(b, "div", x, y)
 
 

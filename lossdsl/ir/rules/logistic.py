@@ -152,8 +152,10 @@ def _log(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | No
 
 
 def _summed(b: Builder, n: int) -> bool:
-    """Whether n is a sum of exponentials, 1 among them."""
+    """Whether n is a sum of exponentials, 1 among them, or 1 over one."""
     node = b[n]
+    if node.op == "sigmoid":
+        return True
     return node.op == "add" and all(_exponent(b, a) is not None or as_log(b, a) is not None for a in node.args)
 
 
