@@ -187,9 +187,10 @@ def tables(found: Mapping[Key, Mapping[str, Record]]) -> dict[str, list[list[str
     made["losses"] += [[words, *(str(tiers[i]) for tiers in worst)] for i, words in enumerate(TIERS)]
     for kind, name in (("gradient", "entries of gradients"), ("row_sum", "sums of rows")):
         total = {title: sum(r[kind]["numbers"] for r in of.values()) for title, of in columns.items()}
-        made[kind] = [[f"{name} / losses", *(f"{title}, of {n}" for title, n in total.items() if n)]]
+        looked = {t: n for t, n in total.items() if n and (kind, COLUMNS[t][0]) != ("row_sum", table.BY_HAND)}
+        made[kind] = [[f"{name} / losses", *(f"{title}, of {n}" for title, n in looked.items())]]
         for reason, words in WORDS.items():
-            each = [counted(of, kind, reason) for title, of in columns.items() if total[title]]
+            each = [counted(columns[title], kind, reason) for title in looked]
             if any(each):
                 made[kind].append([f"`{reason}`: {words}", *(f"{sum(x.values())} / {len(x)}" for x in each)])
     infinite = [[sum(r["not_finite"].values()) for r in of.values()] for of in columns.values()]
