@@ -10,6 +10,7 @@ from lossdsl.backends.triton.products import Tiled, multiplies, tiled
 from lossdsl.backends.triton.stages import Stage
 from lossdsl.backends.triton.staging import long_stages_of, stages_of
 from lossdsl.backends.triton.tilehost import tile_function
+from lossdsl.backends.triton.trimming import trimmed
 from lossdsl.primitives.scan import load_primitives
 from lossdsl.registry import Registry
 
@@ -49,7 +50,7 @@ def emit(plan: Plan, registry: Registry | None = None) -> Emitted:
     made = helpers(dict.fromkeys(s.op for stage in every for s in stage.statements if isinstance(s, Let)), registry)
     texts = [*made.values(), *(function(*one) for one in programs)]
     texts += [tile_function(*one) for one in products]
-    body = "\n\n".join(t.rstrip("\n") + "\n" for t in texts)
+    body = trimmed("\n\n".join(t.rstrip("\n") + "\n" for t in texts))
     text = f"# fmt: off\n{names()}\n\n{body}# fmt: on\n"  # expressions that stand as they are computed, however long
     sequence = ("from collections.abc import Sequence",) if "Sequence[" in text else ()
     return Emitted(
@@ -73,7 +74,8 @@ def imports(text: str) -> list[str]:
     used: set[str] = set()
     for part in ast.parse(text).body:  # a value of a kernel may be called as a function of the run time is
         found = [node for node in ast.walk(part) if isinstance(node, ast.Name)]
-        used |= {n.id for n in found} - {n.id for n in found if isinstance(n.ctx, ast.Store)}
+        own = {n.arg for n in ast.walk(part) if isinstance(n, ast.arg)}
+        used |= {n.id for n in found} - {n.id for n in found if isinstance(n.ctx, ast.Store)} - own
     lines = []
     for module in RUNTIME:
         names = sorted(used & defined(module))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from lossdsl.backends.api import (
     Buffer,
+    Island,
     KernelProgram,
     NotSupportedError,
     axis_sizes,
@@ -18,6 +19,7 @@ from lossdsl.backends.triton.blocks import stops, width
 from lossdsl.backends.triton.demand import demand
 from lossdsl.backends.triton.kernel import kernels
 from lossdsl.backends.triton.layout import WIDTH, wrapped
+from lossdsl.backends.triton.shapes import LONGEST_SORTED
 from lossdsl.backends.triton.sharing import shared
 from lossdsl.backends.triton.spell import identifier
 from lossdsl.backends.triton.stages import Between, Stage, Total
@@ -38,7 +40,7 @@ def function(program: KernelProgram, stages: Sequence[Stage], long: Sequence[Sta
         text
         for stage in (*stages, *long)
         if isinstance(stage, Stage)
-        for text in (*kernels(stage), launch(stage))
+        for text in (*kernels(stage), launch(stage, longer=bool(long)))
         if text
     ]
     found = axis_sizes(program, {b.name: identifier(b.name) for b in ins})
@@ -175,8 +177,8 @@ def summed(total: Total) -> str:
     return f"    {name} = {identifier(total.part.name)}.sum({dims}, dtype=torch.float64)"
 
 
-def launch(stage: Stage) -> str:
-    """The constant that launches a stage."""
+def launch(stage: Stage, longer: bool = True) -> str:
+    """The constant that launches a stage; `longer`: whether rows that have no room on chip go another way."""
     tensors = []
     for b in stage.buffers:
         tile = tile_axis(stage, b)
@@ -196,6 +198,8 @@ def launch(stage: Stage) -> str:
         f"parts={width(parts)}",
         f"stops={list(stops(parts))}",
     ]
+    if stage.whole and not longer and any(isinstance(s, Island) and s.op == "order" for s in stage.statements):
+        items.append(f"longest={LONGEST_SORTED}")
     return "\n".join(wrapped(f"{stage.name.upper()} = Launch(", items, ")"))
 
 

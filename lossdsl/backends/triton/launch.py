@@ -108,6 +108,7 @@ class Launch:
     demand                what either kernel wants registers for
     parts                 numbers in the state of a part of a row
     stops                 sweeps after which the parts of a split row are merged
+    longest               the most entries of a sweep that is held on chip as a whole
     """
 
     def __init__(
@@ -123,6 +124,7 @@ class Launch:
         demand: tuple[Demand, Demand],
         parts: int,
         stops: Sequence[int],
+        longest: int = LONGEST,
     ) -> None:
         self.whole = whole
         self.blocks = blocks
@@ -134,6 +136,7 @@ class Launch:
         self.demand = demand
         self.parts = parts
         self.stops = stops
+        self.longest = longest
         self.kept: dict[tuple[Any, ...], Shape] = {}  # what tuning has chosen
         self.instead: dict[tuple[Any, ...], Shape] = {}  # of kernels that spill registers: a lighter shape
         self.told: set[Shape] = set()  # that spill, and for which there is no other
@@ -159,10 +162,11 @@ class Launch:
         length = max((extents[a] for a in self.sweeps), default=0)
         whole = self.blocks is None
         run = self.run_wanted(tensors)
-        if whole and length > LONGEST:
+        if whole and length > self.longest:
+            axis = max(self.sweeps, key=lambda a: extents[a])
             raise ValueError(
-                f"rows of {length} entries are too long for the Triton kernels of this loss, which take {LONGEST} at "
-                'most: build it with backend="torch"'
+                f"the axis {axis} has {length} entries, and the Triton kernels of this loss, which need it on chip as "
+                f'a whole, take {self.longest} at most: build it with backend="torch", or shorten the axis'
             )
         shape = shape_of(rows, length if self.sweeps else 0, self.demand, wide, on, whole, run)
         forced = FORCED.get()

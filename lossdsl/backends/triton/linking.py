@@ -150,12 +150,12 @@ class _Linker:
         ]
         while todo:
             name = todo.pop()
-            if name in wanted:
+            if name in wanted or name in own:
                 continue
             if name in self.numbers:
                 wanted[name] = None
                 todo += [x for x in operands(self.numbers[name]) if isinstance(x, str)]
-            elif name in self.sums and not self.sums[name].axes and name not in own:
+            elif name in self.sums and not self.sums[name].axes:
                 wanted[name] = None
         sums = [Load(Value(n, ()), self.sums[n].name, ()) for n in self.sums if n in wanted]
         return (*sums, *(s for n, s in self.numbers.items() if n in wanted))

@@ -35,7 +35,8 @@ def rescale(x: Tensor, factor: Tensor) -> None:
     """x *= factor, in place; where that is 1, x stays as it is without a look. Nothing waits for the device.
 
     `factor`, float32 or float64, has no dimensions or as many as x, of the same sizes or 1; x lies in one piece. The
-    version that autograd keeps of x is the same afterwards.
+    version that autograd keeps of x is the same afterwards. An x of half a width is rounded a second time, for up to 1
+    ulp of it where 1/2 was, unless the factor is a power of 2.
     """
     if not x.numel():
         return

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 ON_CHIP = 16384  # the longest row that is held in registers (a longer one spills on every device looked at)
 SORTED = 512  # the longest row that is sorted in registers (with more, sorting spills, and takes minutes to compile)
+LONGEST_SORTED = 4096  # that is sorted so where there is no other way (a compiler of 262144 runs out of memory)
 SHORT = 1024  # the longest row that a program has others beside
 LOOPED = 0.84  # what kernels in blocks take of the estimate for rows on chip, at most
 LONGEST = 2**20  # entries of a tile, by Triton's own limit

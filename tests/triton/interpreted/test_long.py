@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+import lossdsl
 from lossdsl.backends.triton.long import AT_ONCE, beyond, ordered, sums_so_far
-from lossdsl.backends.triton.shapes import ON_CHIP, SORTED, Demand
+from lossdsl.backends.triton.shapes import LONGEST_SORTED, ON_CHIP, SORTED, Demand
 
 NAN = float("nan")
 
@@ -44,3 +45,12 @@ def test_which_rows_are_too_long() -> None:
     assert not beyond([ON_CHIP], ON_CHIP, Demand(3), torch.float32, cpu)
     assert beyond([ON_CHIP], ON_CHIP, Demand(11), torch.float32, cpu)  # more is alive than there are registers for
     assert beyond([ON_CHIP], ON_CHIP, Demand(3), torch.float64, cpu)
+
+
+def test_an_order_that_has_no_way_but_on_chip() -> None:
+    """Its compiler would run out of memory: the axis is named, with its size and what to do."""
+    loss = lossdsl.loss("crossmax", backend="triton")
+    with pytest.raises(
+        ValueError, match=f"the axis M has {LONGEST_SORTED + 1} entries, and .* take {LONGEST_SORTED} at"
+    ):
+        loss(torch.zeros(1, LONGEST_SORTED + 1, 2))
