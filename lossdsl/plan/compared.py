@@ -6,7 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from lossdsl.ir.graph import Node
-from lossdsl.ir.rules.match import convex_weight
+from lossdsl.ir.rules.match import centre, convex_weight
 from lossdsl.plan import ratios, softmaxes
 from lossdsl.plan.axes import axes_of
 from lossdsl.primitives.interval import UNIT
@@ -95,9 +95,12 @@ def _softmax_entry(t: Table, n: int) -> Softmax | None:
     if node.op != "logp" or len(node.args) != 1 or not set(pairs) <= set(axes_of(node.attrs[0])):
         return None
     axes, z = axes_of(node.attrs[0]), t.ids[node.args[0]]
-    scale, x = _unscaled(t, node.args[0])
+    scale, unscaled = _unscaled(t, node.args[0])
+    x = t.ids[unscaled]
     if scale is None:
         top = softmaxes.statistics(t, (z,), axes)[0]
+    elif (found := centre(t.graph, unscaled, axes)) is not None:  # the rule has found the largest
+        x, top = (t.ids[n] for n in found)
     else:
         top = t.raw("reduce", x, attrs=("max", axes))
         top = t.raw("select", t.raw("eq", top, t.number(-inf)), t.const(0), top)
@@ -110,10 +113,11 @@ def _softmax_entry(t: Table, n: int) -> Softmax | None:
 
 
 def _unscaled(t: Table, n: int) -> tuple[tuple[str, int] | None, int]:
-    """(("div", t), x) for logits x/t, ("mul", s) for s·x, with a positive scale: its order is that of x."""
+    """(("div", t), x) for logits x/t, ("mul", s) for s·x, with a positive scale: its order is that of x. The scale is
+    a node of the table, x one of the graph."""
     node = t.graph.nodes[n]
     if node.op == "div" and t.graph.nodes[node.args[1]].type.interval.low >= 0 and t.scalar(node.args[1]):
-        return ("div", t.ids[node.args[1]]), t.ids[node.args[0]]
+        return ("div", t.ids[node.args[1]]), node.args[0]
     if node.op == "mul" and t.graph.nodes[node.args[0]].type.interval.low >= 0 and t.scalar(node.args[0]):
-        return ("mul", t.ids[node.args[0]]), t.ids[node.args[1]]
-    return None, t.ids[n]
+        return ("mul", t.ids[node.args[0]]), node.args[1]
+    return None, n

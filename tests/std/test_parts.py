@@ -39,8 +39,12 @@ ROWS = [
 ]
 
 
+GIVEN = {"t": 3.0, "s": 0.3125, "below": -7.0}
+PARAMS = "param t = 3 in (0, inf)\nparam s = 0.3125 in [0, inf)\nparam below = -7 in (-inf, 0)\n"
+
+
 def measured(body: str, rows: list[list[float]]) -> Report:
-    text = f"loss part\ninput logits[N, C]\ninput target[N]: index C\np = softmax[C](logits)\nreturn {body}\n"
+    text = f"loss part\ninput logits[N, C]\ninput target[N]: index C\n{PARAMS}p = softmax[C](logits)\nreturn {body}\n"
     spec = lossdsl.loads(text)
     loss = written(spec.checked, registry())
     module = lossdsl.loss(spec, backend="torch", reduction="none")
@@ -48,6 +52,7 @@ def measured(body: str, rows: list[list[float]]) -> Report:
     for target in (0, 1):
         logits = np.asarray(rows, dtype=np.float32).astype(np.float64)
         leaves = {"logits": logits, "target": np.full(len(rows), target), "@ignore_index": np.asarray(-100)}
+        leaves |= {name: np.asarray(value) for name, value in GIVEN.items()}
         case = Case(f"target {target}", leaves, {"N": len(rows), "C": 4})
         judge(report, loss, case, exact(loss, case), run_torch(loss, module, case, "float32"))
     return report
@@ -67,6 +72,13 @@ TEMPERED = {
     "-3": "-log_softmax[C](-logits / 3)[target]",
     "0.001": "-log_softmax[C](logits / 0.001)[target]",
     "a pair": "logsumexp[C](logits / 7) - logits[target] / 7",
+    "a param": "-log_softmax[C](logits / t)[target]",
+    "a param as factor": "-log_softmax[C](logits * s)[target]",
+    "a param below 0": "-log_softmax[C](logits / below)[target]",
+    "one a row": "-log_softmax[C](logits * (size(C) / (t + target)))[target]",
+    "two, compared": "kl(softmax[C](logits / t), softmax[C](logits / (t + 40)))",
+    "with a mask": "-log_softmax[C](logits / t where C != 3)[target]",
+    "an entropy": "-sum[C](softmax[C](logits / t) * log_softmax[C](logits / t))",
 }
 OFFSET = [[c, c + 1, c - 2, c + 0.5] for c in (1e2, -1e4, 1e6, -1e6)]
 

@@ -112,6 +112,20 @@ def _as_log(b: Builder, n: int) -> int | None:
     return None
 
 
+def centre(graph: Builder | Graph, n: int, axes: tuple[str, ...]) -> tuple[int, int] | None:
+    """(z, what is taken from it) for z less its largest along axes, or less 0 where that is infinite (the rule "logp of
+    scaled")."""
+    node = graph.nodes[n]
+    if node.op != "sub":
+        return None
+    z, taken = node.args
+    top = graph.nodes[taken]
+    top = graph.nodes[top.args[0]] if top.op == "detach" else top
+    largest = graph.nodes[top.args[1]] if top.op == "select" else top
+    found = top.op == "select" and largest.op == "reduce" and largest.args == (z,) and largest.attrs == ("max", axes)
+    return (z, taken) if found else None
+
+
 def convex_weight(graph: Builder | Graph, a: int, b: int) -> int | None:
     """t, if a is log(1 - t) and b is log(t), be it of literals, so that e^a + e^b = 1."""
     x, y = graph.nodes[a], graph.nodes[b]
