@@ -8,6 +8,10 @@ from tests.derive.test_claims import HEAD, verdicts
 
 X = "loss l\ninput x[N]\n"
 Z = "loss l\ninput z[N, C]\n"
+ZT = Z + "input t[N]: index C\n"
+YS = "input y[N, K]\ninput s[N]: index K\n"
+W = X + "input w[N]: fixed\n"
+YES = "input t[N]: bool\n"
 NONE = [  # tests that hold of numbers, of sides that may be none
     "relu(log(x)) >= 0",
     "exp(log(x) - log(y)) >= 0",
@@ -120,6 +124,78 @@ FALSE = [
     (Z + "input t[N]: index C\nreturn t - 2 + 0*z[t]\n", "loss <= 0"),
     (X + "input k[N]: int\nreturn x^2 + (k - 3)^2*k\n", "loss >= 0"),
     *((f"{X}input y[N]\nreturn if {test} then 1 else -1\n", "loss >= 0") for test in NONE),
+    # what a rule makes a number of, though a step of it has no value: a test of it fails
+    (W + "input y[N]\nreturn if (1/w)*y + 1 - (1/w)*y > 0 then 1 else -1\n", "loss >= 1"),
+    (W + "u = 1/w\nreturn if softplus(u) - u >= 0 then 1 else -1\n", "loss >= 1"),
+    (W + "g = 1/w\nreturn if abs(g - 2*g*sigmoid(x)) >= 0 then 1 else -1\n", "loss >= 1"),
+    (W + "g = 1/w\nreturn if abs(g*exp(x) - g) >= 0 then 1 else -1\n", "loss >= 1"),
+    ("loss l\ninput x[N, C]\ninput w[N]: fixed\nreturn if abs(sum[C](x/w)) >= 0 then 1 else -1\n", "loss >= 1"),
+    (W + "u = 1/w^2\nreturn if exp(u)/(exp(u) + exp(x)) >= 0 then 1 else -1\n", "loss >= 1"),
+    (W + "u = 1/w\nreturn if abs(u - (if x > 0 then 0 else 2 + u)) >= 0 then 1 else -1\n", "loss >= 1"),
+    (W + "return 0*x\n", "loss >= (if abs(1/w - 1/w) >= 0 then 0 else 1)"),
+    (
+        "loss l\ninput x[N, C] in [0, inf)\np = softmax[C](log(x))\nreturn if sum[C](p) > 0.5 then 1 else -1\n",
+        "loss >= 1",
+    ),
+    (X + "input y[N]: fixed\nreturn if x > 0 then x else x + y*(1/y) - 1\n", "lipschitz(x) <= 1"),
+    # what is counted below a probability, several kinds of classes, labels, entries that aren't there
+    (ZT + "return -log_softmax(z*size(C))[t]\n", "lipschitz(z) <= 2*sqrt(2)"),
+    (ZT + "return -log_softmax(z/(if C < 11 then 1 else 0.001))[t]\n", "lipschitz(z) <= sqrt(2)"),
+    (ZT + YS + "return z[t]^2 + y[s]^2 + (size(C) - size(K))\n", "loss >= 0"),
+    (ZT + YS + "return z[t]^2 + y[s]^2 - (if t >= size(K) then 1 else 0)\n", "loss >= 0"),
+    (
+        X + "input a[N]: label\ninput b[N]: label\ninput c[N]: label\n"
+        "return x^2 + (if a != b and b != c and a != c then -1 else 1)\n",
+        "loss >= 1",
+    ),
+    ("loss l\ninput x[N, D]\nreturn x[D -> 12]^3\n", "loss >= 0"),
+    ("loss l\ninput x[N, D]\nreturn x[D -> 0]^2\n", "loss >= x[D -> 12]"),
+    (X + "input k[N]: index N\nreturn x^2 - k\n", "loss >= 0"),
+    (X + "input k[N]: index N\nreturn if k > 0 then x^2 else -x^2\n", "loss <= 0"),
+    (X + "axis K = size(N)\nreturn x^2 + 1 - size(K)\n", "loss >= 0"),
+    # what no derivative sees
+    (X + "return x^2 - detach(x^4)*1e-30\n", "convex(x)"),
+    (X + "return x^2 - detach(exp(x - 1e7))\n", "convex(x)"),
+    (ZT + "return z[t] - mean[C](z) + floor(2*sigmoid(z[C -> 0] - 1e6))\n", "symmetric(t)"),
+    (ZT + "return z[t] - mean[C](z) + round(0.9*sigmoid(z[C -> 0] - 1e6))\n", "symmetric(t)"),
+    (ZT + "return z[t] - mean[C](z) + (z[C -> 0]*z[C -> 1] > 1e40)\n", "symmetric(t)"),
+    (X + YES + "return (if t then softplus(-x) else softplus(x)) - floor(2*sigmoid(x - 1e6))\n", "proper"),
+    (X + YES + "return (if t then softplus(-x) else softplus(x)) - (x*abs(x) > 1e22)\n", "proper"),
+    # limits, and names that are taken
+    (
+        "loss l\ninput x[N] in [1, 2]\nparam k = 1 in (0, inf)\nreturn exp(-1000*x/(1 + 1/k))\n",
+        "loss == 0 when k -> inf",
+    ),
+    (
+        X + "param k = 1 in (0, inf)\nparam u = 1 in (0, inf)\nreturn x + exp(-500*(2+u))*(u*k-1)/(u*k+1)\n",
+        "loss == x when k -> inf",
+    ),
+    (
+        ZT + "param p = 0.5 in [0, 1]\nq = softmax[C](z)[t]\nreturn q*(1 - q)*(if abs(q - p) > 0.999 then -1 else 1)\n",
+        "loss >= 0",
+    ),
+    # several targets in a row, what of it is ignored, a maximum of nothing
+    (
+        "loss l\ninput x[N, C]\ninput t[N, T]: index C\np = softmax[C](x)\n"
+        "return mean[T](if t == t[T -> 0] then p[C -> t] else x[C -> 0])\n",
+        "symmetric(t)",
+    ),
+    (
+        "loss l\ninput x[N, C]\ninput t[N]: index C\np = softmax[C](x)\n"
+        "return mean[N'](if t == t[N -> N'] then p[t] else x[C -> 0])\n",
+        "symmetric(t)",
+    ),
+    ("loss l\ninput x[N, T, C]\ninput t[N, T]: index C\nreturn sum[T](1 + 0*relu(x[C -> t]))\n", "loss == size(T)"),
+    ("loss l\ninput x[N, T, C]\ninput t[N, T]: index C\nreturn sum[T](1 + relu(x[C -> t]))\n", "loss >= 1"),
+    (
+        ZT + "input w[N, C]: bool\nm = max[C](z where w)\nreturn z[t] - (if abs(m) < inf then m else 0)\n",
+        "shift_invariant(z)",
+    ),
+    # of an input at one of its values
+    (X + "return x^2\n", "grad(x) == 0 when x = 3"),
+    (X + "return x^2\n", "lipschitz(x) <= 5 when x = 3"),
+    (X + "return -x^2\n", "convex(x) when x = 3"),
+    (ZT + "return z[t]^2\n", "symmetric(t) when t = 0"),
 ]
 
 
@@ -149,6 +225,29 @@ def test_a_true_one_still_is(text: str, claim: str, how: str) -> None:
     (verdict,) = verdicts(text, claim)
     assert verdict.status == "proved", verdict
     assert how in verdict.detail
+
+
+@pytest.mark.parametrize(
+    ("text", "claim"),
+    [
+        (ZT + "input q[N, C]: prob C\nreturn 1 - q[t]\n", "symmetric(t)"),
+        ("loss l\ninput x[N, D] in [5, 6]\nreturn x[D -> 3]\n", "loss >= 5"),
+        ("loss l\ninput x[N, C] in [0, inf)\nreturn sqrt(x[C -> 0]^2) - x[C -> 0]\n", "shift_invariant(x)"),
+        (X + "input s\nreturn tanh(x) + s\n", "lipschitz(s) <= 1"),
+        (ZT + "input b[C]\nreturn -log_softmax[C](z + b)[t]\n", "lipschitz(b) <= sqrt(2)"),
+    ],
+)
+def test_a_true_claim_is_not_refuted(text: str, claim: str) -> None:
+    (verdict,) = verdicts(text, claim)
+    assert verdict.status != "refuted", verdict
+
+
+def test_a_proof_tells_what_is_as_by_default() -> None:
+    (verdict,) = verdicts(
+        "loss l\ninput x[N] in [0, inf)\ninput w[N]: fixed = 1 in [0, inf)\nreturn w * x\n", "loss <= x"
+    )
+    assert verdict.status == "proved"
+    assert verdict.detail.endswith(", with w as by default")
 
 
 BENDS = [

@@ -96,6 +96,7 @@ def _in_margin(form: shape.Shape) -> dict[str, Any] | None:
         return None
     radius = shape.radius(form.in_margin)
     return {
+        **({"of": form.side} if form.side else {}),
         "wrong": shape.towards(form.in_margin, "margin -> -inf"),
         "right": shape.towards(form.in_margin, "margin -> inf"),
         "radius": None if radius is None else "inf" if isinf(radius) else radius,
@@ -122,6 +123,8 @@ def in_words(record: Mapping[str, Any]) -> str:
         rows.append(("weight, p -> 0", _trend(record["gradient"]["at_0"], "1/p") + SEEN))
     if record["margin"] is not None:
         margin = record["margin"]
+        if margin.get("of"):
+            rows.append(("margin", margin["of"]))
         rows.append(("margin -> -inf", _trend(margin["wrong"], "margin")))
         rows.append(("margin -> inf", _trend(margin["right"], "margin")))
         rows.append(("radius along a step", _radius(margin["radius"])))

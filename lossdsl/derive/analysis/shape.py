@@ -6,9 +6,11 @@ the other has 1 - p. In the margin: the target's logit against zeros, or the one
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, isfinite, pi
+from fractions import Fraction
+from functools import partial
+from math import inf, isfinite, isinf, pi
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,7 @@ from lossdsl.derive.claims.setting import Replacement, Subject, place
 from lossdsl.derive.claims.weight import LOG, by_one
 from lossdsl.derive.errors import NotDifferentiableError
 from lossdsl.ir.builder import Builder
-from lossdsl.ir.graph import Graph
+from lossdsl.ir.graph import Graph, Leaf
 
 SOFT = ("logp", "softmax", "softplus", "sigmoid", "pick", "neg")
 TERMS = 8  # Taylor coefficients that are told
@@ -69,6 +71,7 @@ class Shape:
     of: str
     weight: Curve | None
     in_margin: Curve | None
+    side: str = ""  # for which target the margin's is told, where it isn't for all
 
 
 TARGET, FIRST = "the target", "the first class; there is no target"
@@ -93,25 +96,61 @@ def shape(about: Subject, extents: Mapping[str, int]) -> Shape:
             of = f"{TARGET}, by the softmax that the loss takes, not of {one.leaf} itself"
     if in_p is None:
         in_p, of = _of_two(about, extents)
-    return Shape(in_p, any_classes, of, weight, _margin(about, extents))
+    return Shape(in_p, any_classes, of, weight, *_margin(about, extents))
 
 
 def _of_two(about: Subject, extents: Mapping[str, int]) -> tuple[Curve | None, str]:
     """The loss of two classes in the probability of the target, the other's being the rest."""
-    sums = prob_sums(about)
     told = scores(about)
-    b = about.builder()
-    rows = place(b, about.graph, {})["rows"]
-    of = FIRST
-    if told is not None:  # the first class is the target; of a single logit, the one that is true
-        b, of = told.builder, TARGET
-        single = told.classes == CLASSES[:1]
-        rows = b.pick(told.losses(_swapped(told) if single else None), {told.copy: b.const(1 if single else 0)})
-    elif any(leaf.type.kind.startswith("index ") for leaf in about.graph.leaves):
-        of = TARGET
+    if told is None:
+        b = about.builder()
+        rows = place(b, about.graph, {})["rows"]
+        labels = any(leaf.type.kind.startswith("index ") for leaf in about.graph.leaves)
+        return _in_share(about, b, rows, extents), TARGET if labels else FIRST
+    b, single = told.builder, told.classes == CLASSES[:1]  # of a single logit, the first class is the one that is true
+    logits = _swapped(told) if single else None
+    first, second = (b.pick(told.losses(logits), {told.copy: b.const(k)}) for k in ((1, 0) if single else (0, 1)))
+    curve, other = (_in_share(about, b, n, extents) for n in (first, second))
+    alike = curve is not None and other is not None and _meet(curve, other, SHARES, [1 - p for p in SHARES])
+    return curve, TARGET if alike else f"{TARGET}, where it is {'true' if single else FIRST_CLASS}"
+
+
+SHARES = (Fraction(1, 7), Fraction(2, 5), Fraction(9, 11))
+FIRST_CLASS = "the first class"
+
+
+def _in_share(about: Subject, b: Builder, rows: int, extents: Mapping[str, int]) -> Curve | None:
+    """A row in the probability of its target, or of the first class; None where its choices or bools matter, too."""
     graph = b.graph({"aux.node": rows})
+    sums = prob_sums(about)
     moved = shifted(b, rows, graph, sums)
-    return (_curve(_first(graph, moved, sums, extents)) if len(moved) == 1 else None), of
+    if len(moved) != 1:
+        return None
+    try:
+        curves = [_curve(case) for case in cases(graph, ["aux.node"], CLASSES[0], moved, sums, extents=extents)]
+    except NotWrittenError:
+        return None
+    first = curves[0] if curves else None
+    return first if first is not None and all(c and _meet(first, c, SHARES, SHARES) for c in curves[1:]) else None
+
+
+def _meet(x: Curve, y: Curve, at: Sequence[Any], there: Sequence[Any]) -> bool:
+    """Whether two curves have the same values at some places, each at its own."""
+    import mpmath
+
+    try:
+        with mpmath.workdps(DIGITS):
+            pairs = [(x.value(mpmath.mpf(p)), y.value(mpmath.mpf(q))) for p, q in _numbers(at, there)]
+            return all(abs(u - v) <= mpmath.mpf(10) ** -30 * (1 + abs(u)) for u, v in pairs)
+    except (NotWrittenError, ZeroDivisionError, OverflowError):
+        return False
+
+
+def _numbers(*places: Sequence[Any]) -> list[tuple[Any, ...]]:
+    import mpmath
+
+    exact = ([mpmath.mpf(p.numerator) / p.denominator for p in map(Fraction, along)] for along in places)
+    return list(zip(*exact, strict=True))
 
 
 def _swapped(told: Scores) -> Replacement:
@@ -125,21 +164,26 @@ def _swapped(told: Scores) -> Replacement:
 
 
 def cases_of(graph: Graph, output: str, extents: Mapping[str, int]) -> Case | None:
-    """The first case of an output of the loss as a function of log p."""
+    """An output of the loss as a function of log p; None where it is another one for another target."""
     try:
-        return next(cases(graph, [output], CLASSES[0], logs=[LOG], extents=extents))
+        found = list(cases(graph, [output], CLASSES[0], logs=[LOG], extents=extents))
     except NotWrittenError:
         return None
+    return found[0] if len({_written(case) for case in found}) == 1 else None
 
 
-def _first(graph: Graph, moved: Collection[str], sums: Mapping[str, str], extents: Mapping[str, int]) -> Case | None:
-    """The case of two classes whose target is the first (of a binary loss: true)."""
-    try:
-        found = list(cases(graph, ["aux.node"], CLASSES[0], moved, sums, extents=extents))
-    except NotWrittenError:
-        return None
-    binary = any(leaf.type.kind == "bool" and leaf.role == "input" for leaf in graph.leaves)
-    return found[-1 if binary else 0]
+def _written(case: Case) -> str:
+    """The case's value as a text: the same for the same expression."""
+    from lossdsl.derive.claims.enclose import needed
+
+    (entries,) = case.outputs.values()
+    places: dict[int, int] = {}
+    lines = []
+    for n in sorted({m for entry in entries.values() for m in needed(case.scalars, entry)}):
+        op, args = case.scalars.nodes[n]
+        lines.append(f"{op} {args if op in ('const', 'var') else [places[a] for a in args]}")
+        places[n] = len(places)
+    return "\n".join([*lines, str([places[n] for n in entries.values()])])
 
 
 def _entry(case: Case) -> int | None:
@@ -158,32 +202,66 @@ def _curve(case: Case | None) -> Curve | None:
     return Curve(case.scalars, node, next(iter(names), ""), {}) if len(names) <= 1 else None
 
 
-def _margin(about: Subject, extents: Mapping[str, int]) -> Curve | None:
-    """Along the target's logit, the others 0; along the number of a row that has one. Logits may be any reals."""
+def _margin(about: Subject, extents: Mapping[str, int]) -> tuple[Curve | None, str]:
+    """Along the target's logit, the others 0; along the number of a row that has one. Logits may be any reals.
+
+    With the target for which it is so, where another's is another; None where more than the target is chosen.
+    """
+    told, flags = scores(about), yes_or_no(about)
+    reals = [leaf for leaf in about.graph.leaves if leaf.differentiable and leaf.role == "input"]
+    index = any(leaf.type.kind.startswith("index ") for leaf in about.graph.leaves)
+    free = len(reals) == 1 and isinf(reals[0].type.interval.low) and isinf(reals[0].type.interval.high)
+    if not free or not (told or flags or index):
+        return None, ""
+    (real,), row = reals, rows_of(reals[0], about.graph)
+    if told is not None and row:
+        b = told.builder
+        nodes = [b.pick(told.losses(None), {told.copy: b.const(k)}) for k in (0, 1)]
+        sides = [_along(about, b, n, real, extents, k) for k, n in enumerate(nodes)]
+    else:
+        b = about.builder()
+        values = [dict.fromkeys(flags, partial(Builder.const, value=v)) for v in ((True, False) if flags else (True,))]
+        sides = [_along(about, b, place(b, about.graph, v)["rows"], real, extents) for v in values]
+    if any(not curves for curves in sides) or (flags and len(sides[0]) > 1 and not _one(sides[0])):
+        return None, ""
+    first, alike = sides[0][0], _one([curves[0] for curves in sides] if row else sides[0]) and _one(sides[0])
+    if not row and len(sides) > 1:
+        alike &= _meet(first, sides[1][0], MARGINS_TRIED, [-m for m in MARGINS_TRIED])
+    if not alike and (told is None and len(flags) + index > 1):
+        return None, ""
+    return first, "" if alike else f"where the target is {FIRST_CLASS if row or index else 'true'}"
+
+
+MARGINS_TRIED = (Fraction(-7, 3), Fraction(-2, 5), Fraction(1, 3), Fraction(9, 4))
+
+
+def _one(curves: Sequence[Curve]) -> bool:
+    """Whether they have the same values."""
+    return all(_meet(curves[0], c, MARGINS_TRIED, MARGINS_TRIED) for c in curves[1:])
+
+
+def _along(
+    about: Subject, b: Builder, rows: int, real: Leaf, extents: Mapping[str, int], target: int = 0
+) -> list[Curve]:
+    """A row along the target's logit, for every choice of what isn't real (then its index is the target)."""
     from lossdsl.derive.claims.enclose import variables
 
-    told = scores(about)
-    b = about.builder()
-    if told is not None and told.classes != CLASSES[:1]:
-        b = told.builder
-        rows = b.pick(told.losses(None), {told.copy: b.const(0)})
-    else:
-        rows = place(b, about.graph, dict.fromkeys(yes_or_no(about), lambda b: b.const(True)))["rows"]
     graph = b.graph({"aux.node": rows})
-    real = [leaf for leaf in about.graph.leaves if leaf.differentiable and leaf.role == "input"]
-    labels = any(leaf.type.kind.startswith("index ") for leaf in graph.leaves) or yes_or_no(about)
-    if len(real) != 1 or isfinite(real[0].type.interval.low) or isfinite(real[0].type.interval.high):
-        return None
-    case = _first(graph, (), prob_sums(about), extents) if labels or told is not None else None
-    node = _entry(case) if case is not None else None
-    if case is None or node is None:
-        return None
-    names = variables(case.scalars, node)
-    if not names or any(not n.startswith(f"{real[0].name}[") for n in names):
-        return None
-    first = f"{real[0].name}[0, 0]" if rows_of(real[0], about.graph) else f"{real[0].name}[0]"
-    others = dict.fromkeys(names - {first}, 0)
-    return Curve(case.scalars, node, first, others, _of_softmax(graph, real[0].name)) if first in names else None
+    kinds = {leaf.name: leaf.type.kind for leaf in graph.leaves}
+    found = []
+    try:
+        for case in cases(graph, ["aux.node"], CLASSES[0], (), prob_sums(about), extents=extents):
+            node = _entry(case)
+            chosen = [int(v.flat[0]) for n, v in case.fixed.items() if kinds[n].startswith("index ")]
+            names = variables(case.scalars, node) if node is not None else set()
+            first = real.name + (f"[0, {(chosen or [target])[0]}]" if rows_of(real, about.graph) else "[0]")
+            if node is None or first not in names or any(not n.startswith(f"{real.name}[") for n in names):
+                return []
+            others = dict.fromkeys(names - {first}, 0)
+            found.append(Curve(case.scalars, node, first, others, _of_softmax(graph, real.name)))
+    except NotWrittenError:
+        return []
+    return found
 
 
 def _of_softmax(graph: Graph, name: str) -> bool:

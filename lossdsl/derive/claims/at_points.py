@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from lossdsl.check.types import base_axis
-from lossdsl.derive.claims.cases import class_axes
+from lossdsl.derive.claims.cases import class_axes, least_sizes, too_small
 from lossdsl.derive.claims.entries import COMPARES
-from lossdsl.derive.claims.everywhere import axes_of, prob_sums
-from lossdsl.derive.claims.setting import Subject, file_sizes, sizing
+from lossdsl.derive.claims.everywhere import OTHER, axes_of, prob_sums
+from lossdsl.derive.claims.setting import LEFT_OUT, Subject, file_sizes, sizing
 from lossdsl.derive.claims.suspects import suspects
 from lossdsl.derive.claims.verdict import Found
 from lossdsl.derive.points import probabilities, random_leaves, sizes_for
@@ -40,6 +40,7 @@ SECONDS = 3.0  # for the points of one claim; at least one is tried
 Fails = Callable[[Any, Any], bool]  # of a value and the size of what it is made of
 SIZES = ({"N": 1}, {"N": 2}, {"N": 3})
 CLASSES = (2, 3, 5)
+LONG = 1000  # entries that a row may need
 LARGER = (4, 5, 10)  # classes, and other axes' extents, of a claim that was proved for few
 
 
@@ -57,16 +58,24 @@ def draws(
     `sized` gives the extents of axes that the file sizes, by base axis, from those of the others; `sums` names the
     leaves that are probabilities, each with the axis over which they sum to 1.
     """
+    least, over = least_sizes(graph), class_axes(graph)
+    if max(least.values(), default=0) > LONG:
+        return
     for k in range(POINTS):
         rng = np.random.default_rng(seed + k)
         few = classes[0] if k < POINTS // 3 else classes[k % len(classes)]
-        counted = {a: few for a in graph.axes if base_axis(a) in class_axes(graph)}
+        counted = {a: few for a in graph.axes if base_axis(a) in over}
         entries = 2 if k < POINTS // 3 else 2 + k % 2
         sizes = sizes_for(graph, **SIZES[k % len(SIZES)], C=few, D=entries) | counted
-        sizes |= {a: few for a in class_axes(graph) if a not in sizes}  # that indices alone name
+        sizes |= {a: few for a in over if a not in sizes}  # that indices alone name
         if larger:
             batch = {base_axis(a) for a in graph.batch}
             sizes = {a: n if base_axis(a) in batch else LARGER[k % len(LARGER)] for a, n in sizes.items()}
+        if k >= POINTS // 3 or larger:  # several kinds of classes need not be as many
+            among = LARGER if larger else classes
+            other = {a: among[(k + j * (k // 3)) % len(among)] for j, a in enumerate(over) if j}
+            sizes |= {a: other[base_axis(a)] for a in sizes if base_axis(a) in other}
+        sizes = {a: max(n, least.get(base_axis(a), 0)) for a, n in sizes.items()}
         own = sized(sizes)
         sizes |= {a: own[base_axis(a)] for a in sizes if base_axis(a) in own}
         leaves = random_leaves(graph, sizes, rng)
@@ -216,10 +225,12 @@ def tried(
     outputs = {"aux.node": node} | ({"aux.scale": scale} if scale is not None else {})
     graph = b.graph(outputs)
     axes = tuple(a for a in graph.axes if any(a in graph.nodes[n].type.axes for _, n in graph.outputs))
-    sums = prob_sums(about)
+    sums, least = prob_sums(about), least_sizes(graph)
 
     def failing(sizes: Mapping[str, int], leaves: Leaves) -> bool | None:
-        """None where the point says nothing: a value that isn't defined there."""
+        """None where the point says nothing: a value that isn't defined there, a row that isn't there."""
+        if too_small(sizes, least):
+            return None
         found = values(graph, about.registry, sizes, leaves, graph.output("aux.node"), axes, sums)
         large = values(graph, about.registry, sizes, leaves, graph.outputs[-1][1], axes, sums)
         defined = [i for i in np.ndindex(found.shape) if found[i] == found[i]]
@@ -421,8 +432,10 @@ def shown(leaves: Leaves, names: list[str]) -> str:
             parts.append(f"along {rows}")
         elif not name.startswith("@"):
             parts.append(f"{name} = {rows}")
-        elif name[1:] in names:
-            parts.append(f"with {rows} for the other {name[1:]}")
+        elif name.startswith(LEFT_OUT):
+            parts.append(f"{name.removeprefix(LEFT_OUT)} ignored where {rows}")
+        elif name.startswith(OTHER):
+            parts.append(f"with {rows} for the other {name.removeprefix(OTHER)}")
     return ", ".join(parts) or "every point"
 
 

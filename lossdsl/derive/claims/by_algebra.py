@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lossdsl.derive.claims.cases import CLASSES, class_axes
-from lossdsl.derive.claims.everywhere import at_sizes, prob_sums, shifted, sizes_with
+from lossdsl.derive.claims.everywhere import at_sizes, grids, prob_sums, shifted, sizes_with
 from lossdsl.derive.claims.scalars import NotWrittenError
 from lossdsl.derive.claims.setting import Subject
 from lossdsl.derive.transport import to_json
@@ -37,18 +37,17 @@ def request(
     counts = tuple(classes) if class_axes(graph) else CLASSES[:1]
     shifts = shifted(b, node, graph, sums)
     try:
-        extents = {str(classes): sizes_with(about, classes) for classes in counts}
+        sizes = grids(about, graph, counts)
     except NotWrittenError:
         return None
-    told = at_sizes(graph, counts, extents[str(counts[0])])
+    told = at_sizes(graph, counts, sizes_with(about, counts[0]))
     return {
         "kind": kind,
         "at": told,
         "graph": to_json(graph),
-        "classes": counts,
+        "sizes": sizes,
         "shifts": shifts,
         "sums": sums,
-        "extents": extents,
         **more,
     }
 

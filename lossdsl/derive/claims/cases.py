@@ -48,9 +48,32 @@ def rows_alone(graph: Graph, nodes: Collection[int]) -> bool:
     batch = set(graph.batch)
     if any(graph.nodes[n].op in ("index", "size") and base_axis(str(graph.nodes[n].attrs[0])) in batch for n in nodes):
         return False
+    if any(base_axis(graph.nodes[n].type.kind.removeprefix("index ")) in batch for n in nodes):  # another row's number
+        return False
     axes = {a for n in nodes for a in graph.nodes[n].type.axes}
     bound = {a for n in nodes for a in bound_axes(graph.nodes[n])}
     return not any(base_axis(a) in batch and (a not in batch or a in bound) for a in axes | bound)
+
+
+def least_sizes(graph: Graph) -> dict[str, int]:
+    """How many entries an axis needs, by base axis: a row that reads its fourth, `x[D -> 3]`, is absent without it."""
+    found: dict[str, int] = {}
+    for node in graph.nodes:
+        if node.op != "pick":
+            continue
+        axes = node.attrs[0]
+        assert isinstance(axes, tuple)
+        for axis, place in zip(axes, node.args[1:], strict=True):
+            test, entry, _ = graph.nodes[place].args if graph.nodes[place].op == "select" else (0, 0, 0)
+            known, condition = graph.nodes[entry], graph.nodes[test]
+            there = known.op == "const" and condition.op == "lt" and condition.args[0] == entry
+            if there and graph.nodes[condition.args[1]].op == "size":
+                found[base_axis(axis)] = max(found.get(base_axis(axis), 0), int(known.attrs[0]) + 1)  # type: ignore[arg-type]
+    return found
+
+
+def too_small(sizes: Mapping[str, int], least: Mapping[str, int]) -> bool:
+    return any(n < least.get(base_axis(a), 0) for a, n in sizes.items())
 
 
 def class_axes(graph: Graph) -> tuple[str, ...]:
@@ -87,13 +110,16 @@ def cases(
     over = class_axes(graph)
     sizes = {a: 1 if a in graph.batch else classes if base_axis(a) in over else OTHERS for a in graph.axes}
     sizes |= {a: (extents or {})[base_axis(a)] for a in graph.axes if base_axis(a) in (extents or {})}
+    if too_small(sizes, least_sizes(graph)):
+        raise NotWrittenError("an entry that isn't there")
     for node in graph.nodes:
         if node.op == "order":
             raise NotWrittenError("order")
     used = {str(graph.nodes[n].attrs[0]) for n in nodes if graph.nodes[n].op == "leaf"}
     leaves = [leaf for leaf in graph.leaves if leaf.name in used]
     whole = [leaf for leaf in leaves if leaf.type.kind != "real"]
-    choices = [_choices(leaf, sizes) for leaf in whole]
+    labels = sum(int(np.prod([sizes[a] for a in leaf.axes])) for leaf in whole if leaf.type.kind == "label")
+    choices = [_choices(leaf, sizes, labels) for leaf in whole]
     if np.prod([float(len(c)) for c in choices]) > MOST:
         raise NotWrittenError("too many cases")
     for chosen in product(*choices):
@@ -114,8 +140,8 @@ def _above(graph: Graph, wanted: Sequence[int], known: Mapping[int, str]) -> lis
     return sorted(seen)
 
 
-def _choices(leaf: Leaf, sizes: Mapping[str, int]) -> list[Any]:
-    """All values of a leaf that isn't real."""
+def _choices(leaf: Leaf, sizes: Mapping[str, int], labels: int) -> list[Any]:
+    """All values of a leaf that isn't real; of labels, which are equal or not, as many as there are of them."""
     shape = tuple(sizes[a] for a in leaf.axes)
     kind, count = leaf.type.kind, int(np.prod(shape))
     if leaf.name == "@ignore_index":
@@ -123,7 +149,7 @@ def _choices(leaf: Leaf, sizes: Mapping[str, int]) -> list[Any]:
     if kind.startswith("index "):
         values = range(sizes[kind.removeprefix("index ")])
     elif kind in ("bool", "label"):
-        values = range(2)
+        values = range(2 if kind == "bool" else labels)
     else:
         low, high = leaf.type.interval.low, leaf.type.interval.high
         if isinf(low) or isinf(high) or high - low > 8:

@@ -13,7 +13,7 @@ from lossdsl.derive.claims import by_algebra, properties
 from lossdsl.derive.claims.at_points import DIGITS, SEED
 from lossdsl.derive.claims.cases import CLASSES
 from lossdsl.derive.claims.comparisons import compared, settings
-from lossdsl.derive.claims.setting import Subject, file_sizes, place, subject
+from lossdsl.derive.claims.setting import Subject, defaulted, file_sizes, per_row, place, subject
 from lossdsl.derive.claims.verdict import Found, Verdict
 from lossdsl.derive.prove import TIMEOUT, settle
 from lossdsl.ir.builder import bound_axes
@@ -65,6 +65,8 @@ def _beyond(found: Found, proof: str) -> Found:
 
 def _verdict(about: Subject, claim: ast.Claim, found: Found) -> Verdict:
     text = about.source.text[claim.span.start : claim.span.end].removeprefix("claim").strip()
+    if found.status in ("held", "proved"):
+        found = replace(found, detail=(found.detail + defaulted(about)).removeprefix(", "))
     if found.status == "held":
         return Verdict(text, "held", found.detail, claim.span, found.points, DIGITS, SEED)
     return Verdict(text, found.status, found.detail, claim.span, wrong=found.wrong)
@@ -77,12 +79,17 @@ def _decided(about: Subject, claim: ast.Claim) -> Found:
     sizing = [c.name for c in when for p in about.checked.params if p.name == c.name and p.integer]
     if sizing and any(axis.size is not None for axis in about.checked.axes):
         return Found("undecided", f"`{sizing[0]}` is the size of an axis, which stays as it is in a claim")
+    if isinstance(value, ast.Binary):
+        about = about.beside(value.right)
     match value:
         case ast.Binary(op="==" | ">=" | "<=" as op, left=ast.Name("loss"), right=right):
             return compared(about, op, right, when)
     if any(c.limit for c in when):
         return Found("undecided", "a limit is of an equation")
     replaced = settings(about, when)
+    told = value.left if isinstance(value, ast.Binary) else value
+    if isinstance(told, ast.Call) and told.args and _name(told.args[0].value) in {c.name for c in when}:
+        return Found("undecided", f"it is about every `{_name(told.args[0].value)}`, which the condition sets")
     about = _at(about, when)
     match value:
         case ast.Name("proper"):
@@ -92,9 +99,11 @@ def _decided(about: Subject, claim: ast.Claim) -> Found:
                 return Found("proved", f"nothing reads {_name(argument.value)}")
             return ABOUT_ONE[kind](about, _name(argument.value))
         case ast.Binary(op="==", left=ast.Call(function="grad", args=[argument]), right=right):
-            return properties.gradient(about, _name(argument.value), right, replaced)
+            about, own = per_row(about, _name(argument.value))
+            return properties.gradient(about, _name(argument.value), right, replaced | own)
         case ast.Binary(op="<=", left=ast.Call(function="lipschitz", args=[argument]), right=right):
-            return properties.lipschitz(about, _name(argument.value), right, replaced)
+            about, own = per_row(about, _name(argument.value))
+            return properties.lipschitz(about, _name(argument.value), right, replaced | own)
     return Found("undecided", "claims of this form are not decided yet")
 
 

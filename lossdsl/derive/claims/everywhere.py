@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,8 @@ from lossdsl.primitives.interval import Interval
 
 STEPS = (1, 2, 4, 8, 16, 64)  # powers of ten by which a witness at an end that is no value keeps away from it
 BY_ONE = "by intervals over all probabilities, for any number of classes"
-P = "p"  # the probability through which alone the logits are read
+OTHER = "@other "  # begins the name of a second input of the same kind
+P = "@p"  # the probability through which alone the logits are read; no input has that name
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,8 @@ class Everywhere:
 
 def prob_sums(about: Subject) -> dict[str, str]:
     """The inputs that are probabilities, each with the axis over which they sum to 1."""
-    return {i.name: i.kind.removeprefix("prob ") for i in about.checked.inputs if i.kind.startswith("prob ")}
+    own = {i.name: i.kind.removeprefix("prob ") for i in about.checked.inputs if i.kind.startswith("prob ")}
+    return own | {f"{OTHER}{name}": axis for name, axis in own.items()}
 
 
 def rows_of(leaf: Leaf, graph: Graph) -> bool:
@@ -73,11 +76,15 @@ def never_negative_everywhere(
 ) -> Everywhere | None:
     """None where nothing was shown. `logs` names leaves that are logarithms of probabilities."""
     graph = b.graph({"aux.node": node})
+    try:
+        own = sizes_with(about, CLASSES[0])
+    except NotWrittenError:
+        return None
     sums = prob_sums(about)
     names = [leaf.name for leaf in graph.leaves if rows_of(leaf, graph)]
     one = probability(graph, graph.output("aux.node"), names)
     if one is not None:
-        given: dict[str, Any] = {"known": {one: P}, "extents": sizes_with(about, CLASSES[0])}
+        given: dict[str, Any] = {"known": {one: P}, "extents": own}
         for alone, least in ((True, ""), (False, " from two on")):
             try:
                 (case,) = cases(graph, ["aux.node"], CLASSES[0], **given, alone=alone)
@@ -88,8 +95,8 @@ def never_negative_everywhere(
     counts = CLASSES if class_axes(graph) else CLASSES[:1]
     moved = shifted(b, node, graph, sums)
     try:
-        for classes in counts:
-            for case in cases(graph, ["aux.node"], classes, moved, sums, logs=logs, extents=sizes_with(about, classes)):
+        for classes, extents in grids(about, graph, counts):
+            for case in cases(graph, ["aux.node"], classes, moved, sums, logs=logs, extents=extents):
                 for n in _scalars(case):
                     outcome = never_negative(case.scalars, n, case.domain, most)
                     if outcome.status == "refuted":
@@ -99,7 +106,7 @@ def never_negative_everywhere(
                         return None
     except NotWrittenError:
         return None
-    return Everywhere(f"by intervals over the whole domain{at_sizes(graph, counts, sizes_with(about, CLASSES[0]))}")
+    return Everywhere(f"by intervals over the whole domain{at_sizes(graph, counts, own)}")
 
 
 def _others(graph: Graph, case: Case) -> str:
@@ -116,13 +123,30 @@ def axes_of(graph: Graph) -> list[str]:
     return [a for a in graph.axes if a in axes and a not in graph.batch and "'" not in a]
 
 
-def sizes_with(about: Subject, classes: int) -> dict[str, int]:
-    """The extents of axes that the file sizes, where a claim is written out for so many classes."""
+def grids(about: Subject, graph: Graph, counts: Sequence[int]) -> list[tuple[int, dict[str, int]]]:
+    """Numbers of classes, with the extents of all axes that aren't as many: several kinds of classes at every pair."""
+    over = class_axes(graph)
+    found = []
+    for chosen in product(counts, repeat=max(len(over), 1)):
+        told = dict(zip(over, chosen, strict=False))
+        found.append((chosen[0], told | sizes_with(about, chosen[0], told)))
+    return found
+
+
+def sizes_with(about: Subject, classes: int, told: Mapping[str, int] | None = None) -> dict[str, int]:
+    """The extents of axes that the file sizes, where a claim is written out for so many classes.
+
+    `told` has those of axes that have another number, by base axis.
+    """
     graph = about.graph
     over = class_axes(graph)
     sizes = {a: 1 if a in graph.batch else classes if base_axis(a) in over else OTHERS for a in graph.axes}
+    sizes |= {a: (told or {})[base_axis(a)] for a in sizes if base_axis(a) in (told or {})}
     try:
-        return file_sizes(about, sizes)
+        found, more = (file_sizes(about, sizes | dict.fromkeys(graph.batch, rows)) for rows in (1, 2))
+        if found != more:
+            raise NotWrittenError("an axis as long as there are rows")
+        return found
     except UnfitError as error:
         raise NotWrittenError(str(error)) from None
 

@@ -11,15 +11,15 @@ from typing import Any
 
 from lossdsl.check.types import Type
 from lossdsl.derive.claims import at_points, breaks, by_rules, shifts
-from lossdsl.derive.claims.cases import CLASSES
+from lossdsl.derive.claims.cases import CLASSES, rows_alone
 from lossdsl.derive.claims.comparisons import asked, same
-from lossdsl.derive.claims.everywhere import never_negative_everywhere
+from lossdsl.derive.claims.everywhere import OTHER, never_negative_everywhere
 from lossdsl.derive.claims.setting import Replacement, Subject, place
 from lossdsl.derive.claims.verdict import Found
 from lossdsl.derive.claims.weight import LOG, by_one
 from lossdsl.derive.derive import derive
 from lossdsl.ir.builder import Builder
-from lossdsl.ir.graph import Graph, Leaf
+from lossdsl.ir.graph import Graph, Leaf, reachable
 from lossdsl.primitives.interval import FINITE
 from lossdsl.syntax import ast
 
@@ -36,6 +36,8 @@ def shift_invariant(about: Subject, name: str) -> Found:
         return Found("proved", "the shift is rewritten away")
     if shifts.invariant(b, rows, b.leaf(leaf), about.graph.batch):
         return Found("proved", "what moves cancels, for any number of classes")
+    if not _free(leaf):
+        return Found("undecided", f"`{name}` lies in {leaf.type.interval}, which a shift leaves")
     difference = b.node("sub", [moved, rows])
     found = at_points.tried(about, b, difference, at_points.differs, rows)
     return asked(about, found, b, difference, "zero")
@@ -48,6 +50,8 @@ def symmetric(about: Subject, name: str) -> Found:
     axis = target.type.kind.removeprefix("index ")
     if axis == target.type.kind:
         return Found("undecided", f"{name} is of kind {target.type.kind}; symmetry is about an index")
+    if not set(target.axes) <= set(about.graph.batch) or not _alone(about.graph):
+        return Found("undecided", f"a row reads several entries of `{name}`; symmetry is about one")
     copy = b.fresh_axis(axis)
     rows = place(b, about.graph, {name: lambda b: b.index(copy)})["rows"]
     over = copy
@@ -62,6 +66,10 @@ def symmetric(about: Subject, name: str) -> Found:
     difference = b.node("sub", [total, b.reduce("sum", (copy,), again)])
     found = at_points.tried(about, b, difference, at_points.differs, total)
     return asked(about, found, b, total, "constant")
+
+
+def _alone(graph: Graph) -> bool:
+    return rows_alone(graph, reachable(graph.nodes, [graph.output("rows")]))
 
 
 def yes_or_no(about: Subject) -> list[str]:
@@ -96,7 +104,7 @@ def symmetric_in_two(about: Subject, name: str) -> Found:
 
 def renamed(leaf: Leaf) -> Replacement:
     """A leaf of the same kind, by another name."""
-    second = Leaf(f"@{leaf.name}", leaf.axes, leaf.type, leaf.role, False)
+    second = Leaf(f"{OTHER}{leaf.name}", leaf.axes, leaf.type, leaf.role, False)
     return lambda b: b.leaf(second)
 
 
@@ -165,11 +173,22 @@ def convex(about: Subject, name: str) -> Found:
     return found
 
 
+def detached(graph: Graph, name: str) -> bool:
+    """Whether the value moves with an input where no derivative sees it."""
+    below: dict[int, bool] = {}
+    for n in reachable(graph.nodes, [graph.output("rows")]):
+        node = graph.nodes[n]
+        below[n] = (node.op == "leaf" and node.attrs[0] == name) or any(below[a] for a in node.args)
+        if node.op == "detach" and below[n]:
+            return True
+    return False
+
+
 def _second(about: Subject, name: str) -> tuple[Builder, int] | None:
     """The second derivative of a row in its one number; None where a kink has none."""
     joint = derive(about.graph, about.registry)
     names = [output for output, _ in joint.graph.outputs]
-    if f"second.{name}" not in names or breaks.bends(about, name):
+    if f"second.{name}" not in names or breaks.bends(about, name) or detached(about.graph, name):
         return None
     b = about.builder()
     seeds = {leaf.name: (lambda b: b.const(0)) for leaf in joint.graph.leaves if leaf.name.startswith("@grad.")}
@@ -283,7 +302,7 @@ def proper(about: Subject) -> Found:
         found = at_points.tried(about, b, gap, at_points.negative, None, classes=told.classes)
         if found.status == "refuted":
             break
-    if breaks.bends(about, told.logits.name):
+    if breaks.bends(about, told.read):
         return found
     return asked(about, found, b, told.losses(None), "proper", classes=told.classes)
 
@@ -309,6 +328,7 @@ class Scores:
     copy: str
     losses: Callable[[Replacement | None], int]
     classes: tuple[int, ...]
+    read: str  # the input's name
 
 
 def b_softmax(told: Scores) -> int:
@@ -346,7 +366,7 @@ def scores(about: Subject) -> Scores | None:
             replaced[real.name] = other
         return place(b, graph, replaced)["rows"]
 
-    return Scores(b, logits, axis, copy, losses, CLASSES if row else CLASSES[:1])
+    return Scores(b, logits, axis, copy, losses, CLASSES if row else CLASSES[:1], real.name)
 
 
 BINARY = "Y"

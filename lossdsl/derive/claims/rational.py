@@ -18,12 +18,22 @@ class _TooLongError(Exception):
 
 
 def same(b: Builder, x: int, y: int) -> bool:
-    """Whether x = y wherever no denominator is 0, as polynomials' quotients in nodes that are no arithmetic."""
+    """Whether x = y, as polynomials' quotients in nodes that are no arithmetic: finite, and no denominator is 0."""
     try:
         (p, q), (r, s) = _quotient(b, x, {}), _quotient(b, y, {})
+        if not all(_denominators(b, n) for n in (x, y)):
+            return False
         return not _sum(_product(p, s), _product(r, q), -1)
     except _TooLongError:
         return False
+
+
+def _denominators(b: Builder, n: int) -> bool:
+    """Whether no denominator of n may be 0: x·(1/x) is 0 there."""
+    node = b[n]
+    if node.op == "div" and 0.0 in b.type(node.args[1]).interval:
+        return False
+    return node.op not in ("add", "sub", "neg", "mul", "div", "pow") or all(_denominators(b, a) for a in node.args)
 
 
 def _quotient(b: Builder, n: int, memo: dict[int, Quotient]) -> Quotient:

@@ -12,10 +12,10 @@ from lossdsl.check.typed import CheckedLoss
 from lossdsl.check.types import base_axis
 from lossdsl.derive.examples import extents
 from lossdsl.ir.builder import Builder
-from lossdsl.ir.graph import Graph, reachable
+from lossdsl.ir.graph import Graph, Leaf, Node, reachable
 from lossdsl.ir.inputs import GIVEN
 from lossdsl.ir.lower import IGNORE, lower
-from lossdsl.primitives.interval import FINITE, intersection
+from lossdsl.primitives.interval import FINITE, UNIT, intersection
 from lossdsl.registry import Registry
 from lossdsl.source.text import Source
 from lossdsl.syntax import ast
@@ -33,38 +33,72 @@ class Subject:
     registry: Registry
     graph: Graph
     modes: Mapping[str, str] = field(default_factory=dict)
+    rewriting: bool = True  # not where a test reads what may have no value: rules are equalities of numbers
 
     def with_modes(self, modes: Mapping[str, str]) -> Subject:
         """The same loss with other functions chosen."""
         checked = check(self.lossdef, self.source, self.registry, modes)
-        return replace(self, checked=checked, graph=_lowered(checked, self.registry), modes=modes)
+        graph, rewriting = _for_claims(checked, self.registry)
+        return replace(self, checked=checked, graph=graph, modes=modes, rewriting=rewriting)
 
     def builder(self) -> Builder:
-        return Builder(self.registry, self.graph.name, self.graph.axes, self.graph.batch)
+        return Builder(self.registry, self.graph.name, self.graph.axes, self.graph.batch, self.rewriting)
+
+    def beside(self, value: ast.Expr) -> Subject:
+        """The loss as it is to be compared with another expression of its inputs: as written if that is."""
+        if not self.rewriting or _for_claims(self._checked(value), self.registry)[1]:
+            return self
+        return replace(self, graph=_lowered(self.checked, self.registry, False), rewriting=False)
 
     def expression(self, value: ast.Expr) -> Graph:
         """Another expression of the loss's inputs and values, as a graph. DiagnosticError where it is wrong.
 
         It is a map with the loss's batch axes, so that a loss called in it is worth its rows.
         """
+        return _lowered(self._checked(value), self.registry, self.rewriting)
+
+    def _checked(self, value: ast.Expr) -> CheckedLoss:
         decls = self.lossdef.decls
         axes = tuple(ast.AxisRef(axis.name, span=value.span) for axis in self.checked.axes if axis.batch)
         if axes and not any(isinstance(d, ast.BatchDecl) for d in decls):
             decls = (*decls, ast.BatchDecl(axes, span=value.span))
         result = ast.Argument(value, span=value.span)
         other = replace(self.lossdef, kind="map", decls=decls, result=result, claims=(), examples=(), outputs=())
-        return _lowered(check(other, self.source, self.registry, self.modes), self.registry)
+        return check(other, self.source, self.registry, self.modes)
 
 
-def _lowered(checked: CheckedLoss, registry: Registry) -> Graph:
+def _for_claims(checked: CheckedLoss, registry: Registry) -> tuple[Graph, bool]:
+    """The loss's graph, and whether it is rewritten.
+
+    A rule such as x + c - c = x loses that inf - inf has no value. That says nothing of a value that isn't there, but a
+    test of it fails, and a choice by the test has a value. So with such a test the graph stays as it is written.
+    """
+    written = _lowered(checked, registry, False)
+    tests = (n for n in written.nodes if n.op in TESTS)
+    if any(written.nodes[a].type.interval.nan for n in tests for a in n.args):
+        return written, False
+    return _lowered(checked, registry, True), True
+
+
+TESTS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "isfinite"})
+
+
+def _lowered(checked: CheckedLoss, registry: Registry, rewriting: bool) -> Graph:
     """The loss's graph for inputs that are finite, of which claims are."""
-    graph = lower(checked, registry)
-    b = Builder(registry, graph.name, graph.axes, graph.batch)
+    graph = lower(checked, registry, rewriting=rewriting)
+    b = Builder(registry, graph.name, graph.axes, graph.batch, rewriting)
     leaves = [replace(x, type=replace(x.type, interval=intersection(x.type.interval, FINITE))) for x in graph.leaves]
     found = {leaf.name: b.leaf(leaf) for leaf in leaves}
     instead = {n: found[str(x.attrs[0])] for n, x in enumerate(graph.nodes) if x.op == "leaf"}
     ids = b.replay(graph, instead)
     return b.graph({name: ids[n] for name, n in graph.outputs})
+
+
+def defaulted(about: Subject) -> str:
+    """What is said of a proof: the inputs that are as by default in it."""
+    read = {leaf.name for leaf in about.graph.leaves}
+    names = [i.name for i in about.checked.inputs if i.default is not None and i.name in read]
+    return f", with {' and '.join(names)} as by default" if names else ""
 
 
 def sizing(about: Subject) -> frozenset[str]:
@@ -90,14 +124,48 @@ def file_sizes(about: Subject, sizes: Mapping[str, int]) -> dict[str, int]:
     return {a: n for a, n in found.items() if a in sized}
 
 
+def per_row(about: Subject, name: str) -> tuple[Subject, dict[str, Replacement]]:
+    """The loss with a leaf that rows share as one that each row has for itself: a row's gradient in it is one row's."""
+    leaf = next((leaf for leaf in about.graph.leaves if leaf.name == name), None)
+    batch = tuple(a for a in about.graph.batch if leaf is not None and a not in leaf.axes)
+    if leaf is None or not batch or not leaf.differentiable:
+        return about, {}
+    wide = replace(leaf, axes=(*batch, *leaf.axes), type=replace(leaf.type, axes=leaf.type.axes | set(batch)))
+    replaced: dict[str, Replacement] = {name: lambda b: b.leaf(wide)}
+    b = about.builder()
+    return replace(about, graph=b.graph(place(b, about.graph, replaced))), replaced
+
+
 def subject(lossdef: ast.LossDef, checked: CheckedLoss, registry: Registry) -> Subject:
-    return Subject(lossdef, checked, checked.source, registry, _lowered(checked, registry))
+    graph, rewriting = _for_claims(checked, registry)
+    return Subject(lossdef, checked, checked.source, registry, graph, rewriting=rewriting)
+
+
+LEFT_OUT = "@left out "  # begins the name of a leaf that says which entries of a target are ignored
+
+
+def _left_out(b: Builder, graph: Graph, test: Node, ids: Mapping[int, int]) -> int:
+    """Whether a target is the ignored one: never the row's own, which is there, but perhaps one of several in a row."""
+    found = next(n for n in test.args if graph.nodes[n].attrs != (IGNORE,))
+    node = graph.nodes[found]
+    named = graph.nodes[node.args[0]] if node.op == "pick" else node
+    if named.op != "leaf":
+        return b.const(False)
+    target = next(leaf for leaf in graph.leaves if leaf.name == named.attrs[0])
+    if set(target.axes) <= set(graph.batch):
+        return b.const(False)
+    kind = replace(target.type, kind="bool", interval=UNIT)
+    out = b.leaf(Leaf(f"{LEFT_OUT}{target.name}", target.axes, kind, "input", False))
+    axes = node.attrs[0] if node.op == "pick" else ()
+    assert isinstance(axes, tuple)
+    return b.pick(out, {a: ids[m] for a, m in zip(axes, node.args[1:], strict=True)}) if axes else out
 
 
 def place(b: Builder, graph: Graph, replaced: Mapping[str, Replacement]) -> dict[str, int]:
     """Adds a graph with some leaves replaced; returns its outputs.
 
-    No row is left out, since claims are about rows that are there, and inputs with a default have it.
+    No row is left out, since claims are about rows that are there, but entries of a row may be; and inputs with a
+    default have it.
     """
     leaves = {leaf.name: leaf for leaf in graph.leaves}
     defaults = {name.removeprefix("default."): node for name, node in graph.outputs if name.startswith("default.")}
@@ -122,7 +190,7 @@ def place(b: Builder, graph: Graph, replaced: Mapping[str, Replacement]) -> dict
         elif node.op == "root":
             ids[n] = b.node("root", args, (roots + int(node.attrs[0]),), node.origin)
         elif node.op == "eq" and any(b[a].op == "leaf" and b[a].attrs == (IGNORE,) for a in args):
-            ids[n] = b.const(False)
+            ids[n] = _left_out(b, graph, node, ids)
         elif node.op == "pick":
             ids[n] = b.pick(args[0], dict(zip(node.attrs[0], args[1:], strict=True)))
         else:

@@ -144,7 +144,8 @@ class _Shifts:
         b, test, entry = self.b, self.b[condition], self.b[yes]
         if b.value(no) != 0 or test.op != "lt" or b.value(test.args[1]) != inf or b[test.args[0]].op != "abs":
             return False
-        return b[test.args[0]].args == (yes,) and entry.op == "reduce" and entry.attrs[0] in ("max", "min")
+        whole = entry.op == "reduce" and entry.attrs[0] in ("max", "min") and len(entry.args) == 1
+        return whole and b[test.args[0]].args == (yes,)  # under a mask that holds nowhere it is infinite, and stays 0
 
     def pick(self, n: int) -> int | None:
         """An entry moves as it did where it was; that of another row moves by another number."""

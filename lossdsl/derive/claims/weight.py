@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lossdsl.check.types import Type
 from lossdsl.derive.claims.cases import probability
-from lossdsl.derive.claims.everywhere import rows_of
+from lossdsl.derive.claims.everywhere import axes_of, rows_of
 from lossdsl.derive.claims.setting import Subject, place
 from lossdsl.derive.derive import derive
 from lossdsl.ir.builder import Builder
@@ -58,6 +58,8 @@ def by_one(about: Subject) -> ByOne | None:
     kept = place(final, told, {})
     weight = final.node("neg", [final.node("mul", [kept["aux.scale"], slope])])
     found = final.graph({"rows": kept["rows"], "aux.weight": weight})
+    if axes_of(found):  # what counts entries is known for their number alone
+        return None
     return ByOne(moving[0].name, found, graph.nodes[source].op == "leaf")
 
 

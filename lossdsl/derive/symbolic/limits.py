@@ -21,7 +21,7 @@ class NoLimitError(NotImplementedError):
 def limit(a: Algebra, e: Any, x: Any, to: Any, side: str) -> Any:
     """The limit of a composition: of its arguments, of numerator and denominator, by de l'Hospital's rule at 0/0."""
     if to == sympy.oo:
-        u = sympy.Symbol("u", positive=True)
+        u = sympy.Dummy("u", positive=True)  # no param of that name
         return limit(a, e.subs(x, 1 / u), u, sympy.Integer(0), "+")
     return _limit_of(a, _settled(e, x, to), x, to, ORDERS)
 
@@ -48,8 +48,10 @@ def _limit_of(a: Algebra, e: Any, x: Any, to: Any, orders: int) -> Any:
         return e
     if e.has(*JUMPS) or not all(isinstance(f, CONTINUOUS) for f in e.atoms(sympy.Function) if f.has(x)):
         raise NoLimitError
-    if isinstance(e, sympy.exp) and to == 0 and x.is_positive and (x * e.args[0]).is_negative:  # e^(-c/x)
-        return sympy.Integer(0)
+    if isinstance(e, sympy.exp) and to == 0 and x.is_positive:  # e^(-c/x)
+        c = sympy.cancel(-x * e.args[0])
+        if c.is_positive and not c.has(x):
+            return sympy.Integer(0)
     value = e.subs(x, to)
     if not value.has(sympy.nan, sympy.zoo, sympy.oo, -sympy.oo):
         if _continuous(a, e, x, to):

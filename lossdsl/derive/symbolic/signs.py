@@ -44,8 +44,8 @@ def _positive(e: Any, free: Sequence[Any], last: Mapping[Any, Any] | None = None
     negative.
     """
     e = sympy.cancel(sympy.together(sympy.powsimp(e.subs(last or {}))))
-    numbers = {x: sympy.Symbol(f"{x.name}+", positive=True) for x in free}
-    r = sympy.Symbol("r", positive=True)
+    numbers = {x: sympy.Dummy(f"{x.name}+", positive=True) for x in free}
+    r = sympy.Dummy("r", positive=True)
     total = sympy.Add(*numbers.values(), r)
     scaled = e.subs({x: y / total for x, y in numbers.items()}, simultaneous=True)
     scaled = sympy.factor(sympy.cancel(sympy.together(scaled)))
