@@ -11,6 +11,7 @@ Z = "loss l\ninput z[N, C]\n"
 ZT = Z + "input t[N]: index C\n"
 YS = "input y[N, K]\ninput s[N]: index K\n"
 W = X + "input w[N]: fixed\n"
+INSIDE = "loss l\ninput x[N] in (0, 1)\n"
 YES = "input t[N]: bool\n"
 NONE = [  # tests that hold of numbers, of sides that may be none
     "relu(log(x)) >= 0",
@@ -133,10 +134,6 @@ FALSE = [
     (W + "u = 1/w^2\nreturn if exp(u)/(exp(u) + exp(x)) >= 0 then 1 else -1\n", "loss >= 1"),
     (W + "u = 1/w\nreturn if abs(u - (if x > 0 then 0 else 2 + u)) >= 0 then 1 else -1\n", "loss >= 1"),
     (W + "return 0*x\n", "loss >= (if abs(1/w - 1/w) >= 0 then 0 else 1)"),
-    (
-        "loss l\ninput x[N, C] in [0, inf)\np = softmax[C](log(x))\nreturn if sum[C](p) > 0.5 then 1 else -1\n",
-        "loss >= 1",
-    ),
     (X + "input y[N]: fixed\nreturn if x > 0 then x else x + y*(1/y) - 1\n", "lipschitz(x) <= 1"),
     # what is counted below a probability, several kinds of classes, labels, entries that aren't there
     (ZT + "return -log_softmax(z*size(C))[t]\n", "lipschitz(z) <= 2*sqrt(2)"),
@@ -191,6 +188,15 @@ FALSE = [
         ZT + "input w[N, C]: bool\nm = max[C](z where w)\nreturn z[t] - (if abs(m) < inf then m else 0)\n",
         "shift_invariant(z)",
     ),
+    # an end that is excluded, where a test of it would change
+    *((f"{INSIDE}return {e}\n", "lipschitz(x) <= 0.5") for e in ("relu(x)", "max(x, 0)", "x*(x > 0)")),
+    (INSIDE + "return if x > 0 then -1 else 1\n", "loss >= 0"),
+    (INSIDE + "return if x > 0 then 1 else -1\n", "loss <= -1"),
+    ("loss l\ninput x[N] in (0, inf)\nreturn x - (if x > 0 then 1 else 0)\n", "loss >= -0.5"),
+    (X + "param d = 1 in (0, inf)\nreturn if d > 0 then -x^2/d else x^2\n", "loss >= 0"),
+    (X + "input s[N] in (0, inf)\nreturn x^2*(s > 0) - (s > 0)\n", "loss >= 0"),
+    ("loss l\ninput x[N] in (0, 5)\nparam m = 1 in (0, inf)\nreturn relu(m*x)\n", "lipschitz(x) <= m/2"),
+    ("loss l\ninput x[N] in (-1, 0)\nreturn 1/x + 5\n", "loss >= 0"),
     # of an input at one of its values
     (X + "return x^2\n", "grad(x) == 0 when x = 3"),
     (X + "return x^2\n", "lipschitz(x) <= 5 when x = 3"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from math import inf
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ import numpy as np
 from lossdsl.derive.claims import boxes
 from lossdsl.derive.claims.boxes import Boxes
 from lossdsl.derive.claims.enclose import enclose, needed, variables
+from lossdsl.derive.claims.known import known
 from lossdsl.derive.claims.scalars import NotWrittenError, Scalars
 from lossdsl.primitives.interval import Interval
 
@@ -68,26 +70,33 @@ def _presolved(s: Scalars, n: int, domain: Mapping[str, Interval]) -> tuple[int,
         for v, slope in found.slopes.items():
             low, high = slope.low.min(), slope.high.max()
             end = domain[v].low if low >= 0 else domain[v].high if high <= 0 else inf
-            if not np.isinf(end) and not ends:
-                ends[v] = end
+            there = None if ends or np.isinf(end) else _approached(s, n, {v: s.const(end)})
+            if there is not None:
+                ends, n = {v: end}, there
         if not ends:
             break
         taken |= ends
-        n = substituted(s, n, {v: s.const(x) for v, x in ends.items()})
     return n, taken
 
 
-def substituted(s: Scalars, n: int, values: Mapping[str, int]) -> int:
-    """n with other scalars for some variables, folded again."""
+def _approached(s: Scalars, n: int, values: Mapping[str, int]) -> int | None:
+    """What n tends to where variables tend to these ends, which may be excluded: a test that holds on all of the domain
+    holds on the way there. None where a scalar goes elsewhere: 1/x is +inf at 0, and below it goes to -inf."""
     made: dict[int, int] = {}
     for m in needed(s, n):
         op, args = s.nodes[m]
-        if op == "const":
-            made[m] = m
-        elif op == "var":
+        within = known(s, m) if op != "const" else None
+        if op == "var":
             made[m] = values.get(args[0], m)
+        elif within is None:
+            made[m] = m
+        elif within.low == within.high and not np.isinf(within.low):
+            made[m] = s.const(Fraction(within.low))
         else:
             made[m] = s.node(op, [made[a] for a in args])
+        reached = s.value(made[m])
+        if within is not None and reached is not None and not within.low <= reached <= within.high:
+            return None
     return made[n]
 
 

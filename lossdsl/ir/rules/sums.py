@@ -100,21 +100,7 @@ def _there(b: Builder, u: int, axes: tuple[str, ...], mask: int | None) -> int |
 
 def _is_logp(b: Builder, n: int, axes: tuple[str, ...], mask: int | None = None) -> bool:
     """Whether e^n sums to one along the axes, or where a mask holds somewhere, under it."""
-    same = b[n].op == "logp" and b[n].attrs[0] == axes and b[n].args[1:] == (() if mask is None else (mask,))
-    return same and not _may_be_none(b, b[n].args[0])
-
-
-def _may_be_none(b: Builder, n: int) -> bool:
-    """Whether logits may all be -inf by the file's own doing, with a logarithm of 0: then they are those of nothing."""
-    seen, stack = {n}, [n]
-    while stack:
-        node = b[stack.pop()]
-        if node.op == "log" and 0.0 in b.type(node.args[0]).interval:
-            return True
-        if b.is_pointwise(node.op) or node.op in ("detach", "pick"):
-            stack += [a for a in node.args if a not in seen]
-            seen |= set(node.args)
-    return False
+    return b[n].op == "logp" and b[n].attrs[0] == axes and b[n].args[1:] == (() if mask is None else (mask,))
 
 
 def _is_distribution(b: Builder, n: int, axes: tuple[str, ...], mask: int | None = None) -> bool:
