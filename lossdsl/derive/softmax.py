@@ -88,6 +88,10 @@ def _dense(b: Builder, n: int, c: int, axes: tuple[str, ...], mask: int | None, 
         u = _apart(b, weight, axes[0], b.node("detach", [a]))
         mean = b.reduce("sum", axes, b.node("mul", [p, u]))
         return b.node("mul", [p, b.node("sub", [u, mean])])
+    if mask is not None and len(axes) == 1:
+        found = _under(b, n, c, axes, mask)
+        if found is not None:
+            return found
     total = b.reduce("sum", axes, c)
     if mask is None and len(axes) == 1 and axes[0] in b.type(c).axes:  # c_j (1 - p_j) - p_j (Σ c - c_j)
         own = b.node("mul", [c, b.node("expm1", [n])])
@@ -96,6 +100,20 @@ def _dense(b: Builder, n: int, c: int, axes: tuple[str, ...], mask: int | None, 
     if mask is not None:
         share = b.node("select", [mask, share, b.const(0)])
     return b.node("sub", [c, share])
+
+
+def _under(b: Builder, n: int, c: int, axes: tuple[str, ...], mask: int) -> int | None:
+    """The same for c = q·w of a softmax under a mask, q = e^logp there and 0 elsewhere; None of another cotangent."""
+    if b[c].op != "select" or b[c].args[0] != mask or not is_const(b, b[c].args[2], 0):
+        return None
+    q = b.node("exp", [b.node("select", [mask, n, b.const(-inf)])])
+    weight = _without_factor(b, b[c].args[1], q)
+    if weight is None or not b.type(weight).axes & set(axes):
+        return None
+    a = b.node("detach", [b.node("reduce", [b[n].args[0], mask], ("argmax", axes))])
+    u = b.node("select", [mask, _apart(b, weight, axes[0], a), b.const(0)])
+    mean = b.reduce("sum", axes, b.node("mul", [q, u]), mask)
+    return b.node("select", [mask, b.node("mul", [q, b.node("sub", [u, mean])]), b.const(0)])
 
 
 def _weighted(b: Builder, c: int, p: int, axes: tuple[str, ...]) -> tuple[int | None, int | None]:

@@ -47,12 +47,13 @@ def rules() -> dict[str, tuple[Rule, ...]]:
         onehot,
         opposites,
         parts,
+        shares,
         softmax,
         sums,
     )
 
     table: dict[str, list[Rule]] = {}
-    numbers = (parts, far, logistic, logarithms, exponentials, differences, opposites, comparisons)
+    numbers = (parts, far, shares, logistic, logarithms, exponentials, differences, opposites, comparisons)
     for module in (masks, algebra, onehot, softmax, apart, *numbers, sums):
         for rule in module.RULES:
             for op in rule.ops:

@@ -307,10 +307,11 @@ class Run:
         function = self.functions[step.kernel]
         over = getattr(function, "over", {})
         found: list[Tensor | None] = []
+        taken = [f"grad.{t.name}" for t in step.takes]
         for i, give in enumerate(step.gives):
-            room = None
-            if give.how == "matrix" and roomy(function):
-                at = [f"grad.{t.name}" for t in step.takes].index(give.name)
+            room = None  # without a tile, too: of a cotangent that hangs on none
+            if give.how == "matrix" and roomy(function) and give.name in taken:
+                at = taken.index(give.name)
                 tile = args[at]
                 if over.get(i) == at:
                     room = tile

@@ -125,7 +125,7 @@ class Programs:
         both = b.node("add", [rng.choice([one, up]), down])
         s, g = b.node("sigmoid", [x]), rng.choice([one, self.reals[2]])
         twice = b.node("mul", [g, b.node("mul", [rng.choice([two, b.const(-2)]), s])])
-        match rng.randrange(12):
+        match rng.randrange(15):
             case 0:
                 return b.node("div", [rng.choice([one, up, down]), both])
             case 1:
@@ -149,6 +149,19 @@ class Programs:
             case 10:
                 none = b.node("sub", [one, b.node("exp", [b.node("neg", [b.node("abs", [x])])])])
                 return b.node("log", [b.node("sub", [one, b.node("pow", [none, self.reals[3]])])])
+            case 11:
+                total = b.reduce("sum", ("C",), b.node("exp", [self.reals[0]]))
+                mean = b.node(rng.choice(["div", "mul"]), [total, b.const(4)])
+                return b.node("log", [mean]) if rng.random() < 0.5 else b.node("div", [up, rng.choice([total, mean])])
+            case 12:
+                total = b.reduce("sum", ("C",), b.node("exp", [self.reals[0]]), self.mask)
+                over = [b.node("mul", [b.node("exp", [self.reals[0]]), self.reals[1]]), self.reals[0]]
+                return b.node("div", [b.reduce("sum", ("C",), rng.choice(over)), total])
+            case 13:
+                p = b.node("softmax", [self.reals[0]], ("C",))
+                powers = b.reduce("sum", ("C",), b.node("pow", [p, b.const(rng.choice([2, 3]))]))
+                less = b.node("sub", [one, powers])
+                return b.node("log", [rng.choice([less, b.reduce("max", ("C",), p, self.mask)])])
             case _:
                 return b.node("log", [b.node("sub", [b.node("exp", [b.node("abs", [x])]), one])])
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lossdsl.ir.rules.match import factors, inside, is_const, is_whole, nonnegative, with_rest
+from lossdsl.ir.rules.match import factors, inside, is_const, is_whole, may_be_none, nonnegative, rational, with_rest
 
 if TYPE_CHECKING:
     from lossdsl.ir.builder import Builder
@@ -53,7 +53,9 @@ def one_less(b: Builder, e: int, negative: bool) -> int | None:
     if node.op == "div" and is_const(b, node.args[0], 1) and b[node.args[1]].op == "sigmoid":  # 1/σ(x) = 1 + e^-x
         less = b.node("exp", [b.node("neg", b[node.args[1]].args)])
         return b.node("neg", [less]) if negative else less
-    beyond = _beyond_running_sum(b, e)
+    beyond = _less_than_powers(b, e)
+    if beyond is None:
+        beyond = _beyond_running_sum(b, e)
     if beyond is not None:
         return beyond if negative else b.node("neg", [beyond])
     if node.op == "sigmoid":
@@ -63,6 +65,21 @@ def one_less(b: Builder, e: int, negative: bool) -> int | None:
         less = b.node("select", [node.args[0], *(b.node("sigmoid", [b.node("neg", b[a].args)]) for a in node.args[1:])])
         return less if negative else b.node("neg", [less])
     return None
+
+
+def _less_than_powers(b: Builder, e: int) -> int | None:
+    """1 - Σ p^k = Σ p·(1 - p^(k - 1)) for a softmax p and k = 2, 3, …: terms that are never negative."""
+    node = b[e]
+    if node.op != "reduce" or node.attrs[0] != "sum" or len(node.args) != 1 or b[node.args[0]].op != "pow":
+        return None
+    p, k = b[node.args[0]].args
+    u, power = inside(b, p, "exp"), rational(b, k)
+    if u is None or power is None or power.denominator != 1 or power < 2:
+        return None
+    if b[u].op != "logp" or b[u].attrs[0] != node.attrs[1] or len(b[u].args) != 1 or may_be_none(b, b[u].args[0]):
+        return None
+    less = b.node("neg", [b.node("expm1", [b.node("mul", [b.const(power - 1), u])])])
+    return b.node("reduce", [b.node("mul", [p, less])], node.attrs)
 
 
 def _beyond_running_sum(b: Builder, e: int) -> int | None:

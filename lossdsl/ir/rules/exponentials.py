@@ -61,11 +61,18 @@ def _divide(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int |
     p, q = inside(b, args[0], "exp"), inside(b, args[1], "exp")
     if p is not None and q is not None:
         return b.node("exp", [b.node("sub", [p, q])])
+    if q is not None and is_const(b, args[0], 1):
+        return b.node("exp", [b.node("neg", [q])])
+    if q is not None and inside(b, args[0], "expm1") == q:
+        return b.node("neg", [b.node("expm1", [b.node("neg", [q])])])
     length = over_length(b, *args)
     return of_the_others(b, *args) if length is None else length
 
 
 def _sqrt(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
+    node = b[args[0]]
+    if node.op == "select" and is_const(b, node.args[2], 0) and as_log(b, node.args[1]) is not None:
+        return b.node("select", [node.args[0], b.node("sqrt", [node.args[1]]), node.args[2]])
     log = as_log(b, args[0])
     return None if log is None else b.node("exp", [b.node("div", [log, b.const(2)])])
 
@@ -98,7 +105,7 @@ RULES = (
     Rule(
         "ratio of exp",
         ("div",),
-        "e^a / e^b = e^(a - b); p / (1 - p_y) is the softmax of the others; p / |p| is one of 2 z",
+        "e^a / e^b = e^(a - b); (1 - p) / p = e^-u - 1; p / (1 - p_y) is a softmax of others; p / |p| is one of 2 z",
         _divide,
     ),
     Rule(

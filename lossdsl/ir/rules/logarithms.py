@@ -51,6 +51,10 @@ def _log(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | No
         case "reduce" if node.attrs[0] == "prod" and nonnegative(b, node.args[0]):
             log = b.node("log", [node.args[0]])
             return b.node("reduce", (log, *node.args[1:]), ("sum", node.attrs[1]))
+        case "reduce" if node.attrs[0] in ("max", "min"):
+            log = as_log(b, node.args[0])
+            if log is not None:
+                return b.node("reduce", (log, *node.args[1:]), node.attrs)
         case "reduce" if node.attrs[0] == "sum":
             log = as_log(b, node.args[0])
             if log is not None:
@@ -84,8 +88,11 @@ def _by_choices(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> i
 
 
 def _log_of_opposite(b: Builder, x: int) -> int | None:
-    """log of -(e^u - 1)·y, or over y, whose sign stands before all."""
+    """log of -(e^u - 1)·y, or over y, whose sign stands before all, and of a sum of such."""
     node = b[x]
+    if node.op == "reduce" and node.attrs[0] == "sum":
+        log = _log_of_opposite(b, node.args[0])
+        return None if log is None else b.node("reduce", (log, *node.args[1:]), ("logsumexp", node.attrs[1]))
     if node.op not in ("mul", "div"):
         return None
     for less, y in (node.args, node.args[::-1])[: 1 if node.op == "div" else 2]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import inf
 from typing import TYPE_CHECKING
 
 from lossdsl.check.types import index_kind
@@ -48,6 +49,17 @@ def complement(b: Builder, n: int) -> int | None:
 
 def nonnegative(b: Builder, n: int) -> bool:
     return b.type(n).interval.low >= 0
+
+
+def may_be_none(b: Builder, z: int) -> bool:
+    """Whether logits may all be -inf by what they are computed from: logarithms of counts, say, of which all are 0. Of
+    logits that come in, a row of -inf has no softmax."""
+    node = b[z]
+    if node.op == "log":
+        return b.type(node.args[0]).interval.low <= 0
+    if node.op in ("mul", "div", "neg"):
+        return any(may_be_none(b, a) for a in node.args)
+    return node.op == "select" and all(may_be_none(b, a) or b.value(a) == -inf for a in node.args[1:])
 
 
 _FACTORS = 16  # of a product that rules look into

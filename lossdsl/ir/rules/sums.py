@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lossdsl.ir.graph import Attr
 from lossdsl.ir.rewrite import Rule
-from lossdsl.ir.rules.match import convex_weight, inside, is_const, is_place
+from lossdsl.ir.rules.match import convex_weight, inside, is_const, is_place, may_be_none
 
 if TYPE_CHECKING:
     from lossdsl.ir.builder import Builder
@@ -72,20 +72,30 @@ def _probabilities(b: Builder, e: int, axes: tuple[str, ...], mask: int | None) 
     less = inside(b, e, "expm1")
     if mask is None and less is not None and _is_logp(b, less, axes):
         size = b.reduce("count", axes, b.const(True))
-        return b.node("sub", [b.const(1), size])
+        return b.node("sub", [_one(b, less, axes), size])
     u = inside(b, e, "exp")
     there = None if u is None else _there(b, u, axes, mask)
-    if there is not None:
+    if u is not None and there is not None:
+        logp = b[u].args[1] if b[u].op == "select" else u
         some = b.node("lt", [b.const(0), b.reduce("count", axes, b.const(True), there)])
-        return b.node("select", [some, b.const(1), b.const(0)])
+        return b.node("select", [some, _one(b, logp, axes), b.const(0)])
     if u is None or not _is_logp(b, u, axes):
         return None
     if mask is None:
-        return b.const(1)
+        return _one(b, u, axes)
     y = _picked(b, inside(b, mask, "not"), axes)
-    if y is None:
+    if y is None or may_be_none(b, b[u].args[0]):
         return None
     return b.node("neg", [b.node("expm1", [b.pick(u, {axes[0]: y})])])
+
+
+def _one(b: Builder, logp: int, axes: tuple[str, ...]) -> int:
+    """The sum of a softmax: 1, or 0 where every logit may be the logarithm of 0, and is."""
+    z, *masks = b[logp].args
+    if not may_be_none(b, z):
+        return b.const(1)
+    some = b.node("lt", [b.const(-inf), b.node("reduce", [z, *masks], ("max", axes))])
+    return b.node("select", [some, b.const(1), b.const(0)])
 
 
 def _there(b: Builder, u: int, axes: tuple[str, ...], mask: int | None) -> int | None:

@@ -203,3 +203,15 @@ def test_names_that_cxx_has_words_for(name: str, z: Tensor, y: Tensor) -> None:
     text = f"loss a\ninput x[N, C]\ninput {name}[N]: index C\nparam wchar_t = 1\n"
     loss = lossdsl.loss(lossdsl.loads(f"{text}return wchar_t * (logsumexp(x) - x[{name}])\n"), backend="cpu")
     torch.testing.assert_close(loss(z, y), F.cross_entropy(z, y))
+
+
+def test_a_cotangent_that_hangs_on_no_entry_of_its_tile() -> None:
+    """Of a loss that is linear in the cosines of a large batch: the kernel of its gradient takes no tile of these."""
+    torch.manual_seed(0)
+    x, y = torch.randn(300, 16, dtype=torch.float64), torch.arange(300) % 7
+    found = []
+    for backend in ("torch", "cpu"):
+        given = x.clone().requires_grad_()
+        lossdsl.loss("opl", backend=backend)(given, y).backward()
+        found.append(given.grad)
+    torch.testing.assert_close(found[1], found[0], rtol=1e-12, atol=1e-15)
