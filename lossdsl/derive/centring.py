@@ -21,6 +21,7 @@ from lossdsl.check.types import base_axis
 from lossdsl.derive.claims.at_points import POINTS, draws, exact
 from lossdsl.derive.claims.by_rules import depends
 from lossdsl.derive.claims.shifts import invariant
+from lossdsl.derive.tempered import tempered
 from lossdsl.ir.builder import Builder
 from lossdsl.ir.graph import Graph, Leaf
 from lossdsl.ir.interpret import evaluate
@@ -31,7 +32,8 @@ SHIFTS, CLOSE = (2.75, -40.0, 600.0, -600.0), 1e-9  # one a point: thresholds ar
 
 
 def centred(graph: Graph, checked: CheckedLoss, registry: Registry) -> Graph:
-    """The graph with z - max z for the logits z that need it; the graph itself where none does."""
+    """The graph with z - max z for the logits z that need it, those of a temperature too (`tempered.py`); the graph
+    itself where none does."""
     batch = tuple(axis.name for axis in checked.axes if axis.batch)
     limited = {base_axis(axis) for axis, _ in checked.conditions}  # an entry that isn't there has no value to compare
     for leaf in graph.leaves:
@@ -41,7 +43,7 @@ def centred(graph: Graph, checked: CheckedLoss, registry: Registry) -> Graph:
             continue
         if _needs(graph, leaf, batch, checked, registry):
             graph = _with_centre(graph, leaf, own, registry)
-    return graph
+    return tempered(graph, registry)
 
 
 def _needs(graph: Graph, leaf: Leaf, batch: tuple[str, ...], checked: CheckedLoss, registry: Registry) -> bool:

@@ -99,7 +99,7 @@ def _softmax_entry(t: Table, n: int) -> Softmax | None:
     x = t.ids[unscaled]
     if scale is None:
         top = softmaxes.statistics(t, (z,), axes)[0]
-    elif (found := centre(t.graph, unscaled, axes)) is not None:  # the rule has found the largest
+    elif (found := centre(t.graph, unscaled, axes)) is not None:  # `tempered` has found the largest
         x, top = (t.ids[n] for n in found)
     else:
         top = t.raw("reduce", x, attrs=("max", axes))

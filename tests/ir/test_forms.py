@@ -239,16 +239,6 @@ FORMS: dict[str, tuple[Form, str, str]] = {
         "asin",
         "acos",
     ),
-    "a softmax at a temperature": (
-        lambda s: s.b.node("softmax", [s("div", s.leaf["x"], s.const(3))], ("C",)),
-        "detach",
-        "softmax",
-    ),
-    "a log-softmax of opposites": (
-        lambda s: s.b.node("log_softmax", [s("mul", s.const(Fraction(-3, 10)), s.leaf["x"]), s.leaf["m"]], ("C",)),
-        "detach",
-        "log_softmax",
-    ),
     "the logarithm of a part": (lambda s: s("log", s.some(s.leaf["m"])), "softplus", "exp"),
     "of what it leaves": (lambda s: s("log", s("sub", s.const(1), s.some(s.leaf["m"]))), "softplus", "exp"),
     "of the others, taken from 1": (
@@ -316,10 +306,6 @@ LEFT: dict[str, tuple[Form, str]] = {
     "of a part with another's": (
         lambda s: s("log", s("add", s.one(s.const(0)), s("exp", s.b.pick(s.logp("z"), {"C": s.const(2)})))),
         "logaddexp",
-    ),
-    "a softmax at a temperature that rounds nothing": (
-        lambda s: s.b.node("softmax", [s("div", s.leaf["x"], s.const(4))], ("C",)),
-        "div",
     ),
     "a softmax less that of another's other classes": (
         lambda s: s("sub", s("exp", s.logp("x")), s("exp", s.others("z"))),

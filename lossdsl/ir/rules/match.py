@@ -125,8 +125,8 @@ def _as_log(b: Builder, n: int) -> int | None:
 
 
 def centre(graph: Builder | Graph, n: int, axes: tuple[str, ...]) -> tuple[int, int] | None:
-    """(z, what is taken from it) for z less its largest along axes, or less 0 where that is infinite (the rule "logp of
-    scaled")."""
+    """(z, what is taken from it) for z less its largest along axes, or less 0 where that is infinite
+    (`derive/tempered.py`)."""
     node = graph.nodes[n]
     if node.op != "sub":
         return None

@@ -162,53 +162,6 @@ def _logp_of_shifted(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...])
     return None
 
 
-def _logp_of_scaled(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> int | None:
-    """logp(z/T) = logp((z - max z)/T): z/T would be rounded at the size of a common offset, before that goes.
-
-    For a scale that is one along the row and whose sign is known, unless it is a literal that rounds nothing, a power
-    of 2; and for logits that have no bounds.
-    """
-    node, axes = b[args[0]], attrs[0]
-    negative = node.op == "neg"
-    node = b[node.args[0]] if negative else node
-    if node.op not in ("mul", "div") or not isinstance(axes, tuple):
-        return None
-    k, z = node.args if node.op == "mul" else node.args[::-1]
-    if node.op == "mul" and b.type(z).axes.isdisjoint(axes):
-        k, z = z, k
-    sign = _sign(b, k)
-    if not sign or b.type(k).axes & set(axes) or _exact(b, k) or not _has(b, z, axes) or b.type(z).interval.finite:
-        return None
-    if b[z].op == "logp" or _is_centred(b, z, axes):
-        return None
-    top = b.node(
-        "reduce", [z, *args[1:]], ("min" if (sign < 0) != negative else "max", axes)
-    )  # which the scale makes the largest
-    finite = b.node("lt", [b.node("abs", [top]), b.const(inf)])
-    below = b.node("sub", [z, b.node("detach", [b.node("select", [finite, top, b.const(0)])])])
-    scaled = b.node(node.op, [k, below] if node.op == "mul" else [below, k])
-    return b.node("logp", [b.node("neg", [scaled]) if negative else scaled, *args[1:]], attrs)
-
-
-def _sign(b: Builder, k: int) -> int:
-    """1 or -1 where k is never of the other sign, else 0."""
-    known = b.type(k).interval
-    return 1 if known.low >= 0 else -1 if known.high <= 0 else 0
-
-
-def _exact(b: Builder, k: int) -> bool:
-    """Whether k is a literal that a product is exact by."""
-    c = rational(b, k)
-    return c is not None and all(n & (n - 1) == 0 for n in (abs(c.numerator), c.denominator))
-
-
-def _is_centred(b: Builder, z: int, axes: tuple[str, ...]) -> bool:
-    """Whether something has been taken from all of a row: by this rule, or as it is written."""
-    if b[z].op == "select":
-        return any(_is_centred(b, a, axes) for a in b[z].args[1:])
-    return b[z].op == "sub" and any(not _has(b, a, axes) for a in b[z].args)
-
-
 def _has(b: Builder, z: int, axes: tuple[str, ...]) -> bool:
     return b.type(z).axes >= set(axes)
 
@@ -225,6 +178,5 @@ RULES = (
     _pair("add"),
     Rule("log-odds", ("sub",), "the normaliser is no part of a difference of log-probabilities", _log_odds),
     Rule("lse of logp", ("reduce",), "probabilities sum to one", _lse_of_logp),
-    Rule("logp of scaled", ("logp",), "z/T is rounded at the size of an offset, (z - max z)/T is not", _logp_of_scaled),
     Rule("logp of shifted", ("logp",), "shift invariance", _logp_of_shifted),
 )
