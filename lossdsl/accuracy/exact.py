@@ -19,6 +19,7 @@ from lossdsl.check.typed import CheckedLoss
 from lossdsl.check.types import base_axis
 from lossdsl.derive.centring import centred
 from lossdsl.derive.derive import derive
+from lossdsl.derive.others import by_the_others
 from lossdsl.ir.builder import bound_axes
 from lossdsl.ir.graph import Graph, reachable
 from lossdsl.ir.interpret import Trace, evaluate, trace
@@ -73,7 +74,8 @@ class Exact:
 def written(checked: CheckedLoss, registry: Registry) -> Written:
     """NotDifferentiableError where the loss has no gradient."""
     plain = derive(lower(checked, registry, rewriting=False), registry, rewriting=False).graph
-    rewritten = derive(centred(lower(checked, registry), checked, registry), registry).graph
+    graph = by_the_others(centred(lower(checked, registry), checked, registry), registry)
+    rewritten = derive(graph, registry).graph
     inputs = tuple(leaf.name for leaf in plain.leaves if leaf.differentiable and leaf.role == "input")
     batch = {axis.name for axis in checked.axes if axis.batch}
     nodes = (plain.nodes[n] for n in reachable(plain.nodes, [plain.output("rows")]))

@@ -12,6 +12,7 @@ from lossdsl.check.typed import CheckedLoss
 from lossdsl.derive.centring import centred
 from lossdsl.derive.derive import derive
 from lossdsl.derive.errors import NotDifferentiableError
+from lossdsl.derive.others import by_the_others
 from lossdsl.ir.graph import Graph, JointGraph
 from lossdsl.ir.limits import TooLargeError
 from lossdsl.ir.lower import lower
@@ -74,7 +75,7 @@ def middle(source: Source, registry: Registry, modes: Mapping[str, str] | None =
     first = front(source, registry, chosen)
     checked, heads = with_heads(first.checked, asked) if asked else (first.checked, ())
     with bounded(first):
-        graph = centred(lower(checked, registry), checked, registry)
+        graph = by_the_others(centred(lower(checked, registry), checked, registry), registry)
         joint = derive(graph, registry)
         by_inputs = derive(_constant_params(graph), registry)
         planned = plan(joint, registry, precise=precise)
@@ -110,7 +111,8 @@ def _cut(checked: CheckedLoss, graph: Graph, heads: tuple[Head, ...], registry: 
         return cut(graph, registry)
     leaves = {leaf.name: leaf for leaf in graph.leaves}
     named = {h.logits: [leaves[h.hidden], leaves[h.weight], leaves[h.bias]] for h in heads}
-    return cut_head(centred(lower(checked, registry), checked, registry), named, registry)
+    graph = by_the_others(centred(lower(checked, registry), checked, registry), registry)
+    return cut_head(graph, named, registry)
 
 
 def _across(graph: Graph, tiling: Tiling, registry: Registry) -> Tiling | None:

@@ -17,7 +17,7 @@ _ADDED = frozenset({"sum", "max", "min"})
 
 def divides_by_small(program: KernelProgram, body: list[Stmt]) -> bool:
     """Whether something is divided by what is made of the inputs by sums, differences, products and roots alone."""
-    if _rows_of_classes(program, body):
+    if rows_of_classes(program, body):
         return False
     constant = {b.name for b in program.buffers if b.role == "param"}
     inputs = {b.name for b in program.buffers if b.role == "in" and b.dtype == "real"}
@@ -46,7 +46,7 @@ def divides_by_small(program: KernelProgram, body: list[Stmt]) -> bool:
     return False
 
 
-def _rows_of_classes(program: KernelProgram, body: list[Stmt]) -> bool:
+def rows_of_classes(program: KernelProgram, body: list[Stmt]) -> bool:
     """Whether there is a softmax over what comes in with an entry for each class of each sample."""
     given = [set(b.axes) for b in program.buffers if b.role == "in" and b.dtype == "real" and len(b.axes) > 1]
     axes = {v.name: set(v.axes) for s in body for v in values_of(s)}

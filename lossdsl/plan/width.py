@@ -9,6 +9,8 @@ Single precision loses digits where terms nearly cancel. Rules write most of the
 * a gradient through a quotient of sums over samples, or through what a sample is from their mean, is a difference of
   such sums, each of them rounded; so it is where each sample is weighed against each other;
 * digammas of 10^6 are told from each other by what a logarithm's last places are;
+* a difference of slopes of two sigmoids, or of two directions, has no digit that both have in common
+  (`plan/opposed.py`);
 * the square of a vector of 10^-20 is 0, the reciprocal of a spread of 10^-40 infinite (`plan/small.py`).
 
 Everything in such a program is float64, from the inputs as they come to results that are rounded once. Rows of classes
@@ -20,7 +22,8 @@ from __future__ import annotations
 from lossdsl.plan.cost import statements
 from lossdsl.plan.islands import LINEAR
 from lossdsl.plan.kernel import Island, KernelProgram, Let, Load, Loop, Operand, Pick, Reduce, Stmt
-from lossdsl.plan.small import divides_by_small
+from lossdsl.plan.opposed import directions_apart, slopes_apart
+from lossdsl.plan.small import divides_by_small, rows_of_classes
 
 STEEP = frozenset({"digamma", "trigamma"})
 _THROUGH = frozenset({"add", "sub", "mul", "mulz", "div", "neg", "maximum", "clip", "select"})
@@ -41,6 +44,10 @@ def why_double(program: KernelProgram) -> str:
         return "weights of pairs of samples cancel"
     if _differing(program, body, flat):
         return "quotients of sums over samples, and differences from their mean, cancel"
+    if slopes_apart(program, body):
+        return "slopes of two sigmoids cancel"
+    if directions_apart(program, body) and not rows_of_classes(program, body):
+        return "directions of two vectors cancel"
     if divides_by_small(program, body):
         return "a length, spread or deviation may be as small as 1e-40, and its square or reciprocal beyond"
     return ""
