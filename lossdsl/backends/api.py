@@ -30,6 +30,7 @@ from dataclasses import dataclass
 
 from lossdsl.backends.formula import formula
 from lossdsl.backends.offer import API, OLDEST_API, Availability
+from lossdsl.ir.graph import is_whole
 from lossdsl.plan.kernel import (
     COMPARISONS,
     STEPS,
@@ -104,6 +105,7 @@ __all__ = [
     "axis_sizes",
     "formula",
     "free_axes",
+    "is_whole",
     "overwritable",
     "size_argument",
     "why_double",

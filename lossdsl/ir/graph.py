@@ -100,6 +100,14 @@ class JointGraph:
     second_missing: str = ""
 
 
+MOST_EXACT = 2**53  # from here on a float64 has no two numbers that are 1 apart, and soon no int64 any
+
+
+def is_whole(x: Scalar | int) -> bool:
+    """Whether a constant is an integer of kernels: a literal such as 1e30 is real, whatever its digits."""
+    return not isinstance(x, float) and Fraction(x).denominator == 1 and abs(Fraction(x)) <= MOST_EXACT
+
+
 def reachable(nodes: Sequence[Node], roots: Iterable[int]) -> list[int]:
     """What the roots need, in topological order."""
     seen: set[int] = set()

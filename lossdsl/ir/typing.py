@@ -7,7 +7,7 @@ from math import inf, nextafter, pi
 from typing import TYPE_CHECKING
 
 from lossdsl.check.types import Type, index_kind
-from lossdsl.ir.graph import Attr
+from lossdsl.ir.graph import Attr, is_whole
 from lossdsl.primitives.interval import NONNEGATIVE, REALS, Interval, point
 from lossdsl.source.diagnostic import InternalError
 
@@ -89,7 +89,7 @@ def _constant(value: Attr) -> Type:
         return Type(NO_AXES, "bool", Interval(float(value), float(value)))
     if value == PI:
         return Type(NO_AXES, "real", Interval(pi, nextafter(pi, inf), True, True))
-    whole = isinstance(value, Fraction) and value.denominator == 1
+    whole = isinstance(value, Fraction) and is_whole(value)
     return Type(NO_AXES, "int" if whole else "real", point(value))  # type: ignore[arg-type]
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lossdsl.check.types import base_axis
+from lossdsl.ir.graph import is_whole
 from lossdsl.plan.islands import ISLANDS, consumed, island_axes
 from lossdsl.plan.kernel import (
     Buffer,
@@ -123,7 +124,7 @@ def _loop(state: _State, s: Loop) -> None:
 def _operand(state: _State, x: Operand) -> Value:
     """The value of an operand that is visible here; a constant has no axes."""
     if not isinstance(x, str):
-        dtype = "bool" if isinstance(x, bool) else "real" if isinstance(x, float) or x.denominator != 1 else "int"
+        dtype = "bool" if isinstance(x, bool) else "int" if is_whole(x) else "real"
         return Value("", (), dtype)  # type: ignore[arg-type]
     for scope in reversed(state.scopes):
         if x in scope.values:

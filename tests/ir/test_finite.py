@@ -54,3 +54,26 @@ def test_the_softmax_of_nothing_sums_to_nothing() -> None:
     spec = lossdsl.loads("loss t\ninput x[N, C] in [0, inf)\np = softmax(log(x))\nreturn sum[C](p) + sum[C](p - 1)\n")
     found = lossdsl.loss(spec, backend="torch", reduction="none")(torch.tensor([[0.0, 0.0], [1.0, 0.0], [1.0, 3.0]]))
     assert found.tolist() == [-2, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("line", "worth"),
+    [
+        ("logsumexp[C](if C == t then z else -1e30)", [2.0, 5.0]),
+        ("clip(z[t], -1e30, 1e30)", [2.0, 5.0]),
+        ("z[t] + 1e25", [1e25, 1e25]),
+        ("z[t] + 1e19 * k", [3e19, 9e19]),
+        ("if k < 1e19 then z[t] else 0", [2.0, 5.0]),
+        ("(k + 1e19) / 1e19", [1.0, 1.0]),
+        ("k * 1e18 * 10", [3e19, 9e19]),
+        ("3^50", [3.0**50, 3.0**50]),
+    ],
+)
+def test_large_whole_numbers_are_reals(line: str, worth: list[float]) -> None:
+    """No int64 holds them: a mask of -1e30 was an integer that torch refused, and C++ had a remainder of it."""
+    import torch
+
+    spec = lossdsl.loads(f"loss q\ninput z[N, C]\ninput t[N]: index C\ninput k[N]: int\nreturn {line} + 0 * z[t]\n")
+    z = torch.tensor([[1.0, 2.0, 3.0], [0.0, -1.0, 5.0]], dtype=torch.float64)
+    found = lossdsl.loss(spec, backend="torch", reduction="none")(z, torch.tensor([1, 2]), torch.tensor([3, 9]))
+    torch.testing.assert_close(found, torch.tensor(worth, dtype=torch.float64), rtol=1e-15, atol=0)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import inf, isinf, isnan
 
-from lossdsl.ir.graph import Scalar
+from lossdsl.ir.graph import Scalar, is_whole
 
 ATOM, UNARY, TIMES, PLUS, AND, OR, COMPARE, LOOSEST = 100, 90, 80, 70, 60, 50, 40, 0
 
@@ -37,7 +37,7 @@ def number(x: Scalar) -> Text:
     """A constant as Python writes it."""
     if isinstance(x, bool):
         return Text(str(x), dtype="bool", tensor=False)
-    if isinstance(x, Fraction | int) and Fraction(x).denominator == 1:
+    if is_whole(x):
         return _signed(str(int(x)), "int")
     if isinstance(x, Fraction):
         exact = repr(float(x))

@@ -7,10 +7,9 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
-from lossdsl.backends.api import COMPARISONS, Operand
+from lossdsl.backends.api import COMPARISONS, Operand, is_whole
 
 INFIX = {"add": "+", "sub": "-", "mul": "*", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 INFIX |= {"and": "&", "or": "|"}
@@ -74,7 +73,7 @@ def constant(x: Any, dtype: str = "number") -> Term:
         return (
             Term("1.0" if x else "0.0", "real", literal=True) if dtype == "real" else Term(str(x), "bool", literal=True)
         )
-    whole = isinstance(x, Fraction | int) and Fraction(x).denominator == 1
+    whole = is_whole(x)
     if whole and dtype in ("int", "number"):
         return Term(f"{int(x)}", "int", narrow=f"{int(x)}" if abs(int(x)) < 2**31 else "", literal=True)
     value = float(x)

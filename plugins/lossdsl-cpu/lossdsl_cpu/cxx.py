@@ -6,10 +6,9 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
-from lossdsl.backends.api import COMPARISONS, Operand
+from lossdsl.backends.api import COMPARISONS, Operand, is_whole
 
 INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">"}
 INFIX |= {"ge": ">=", "and": "&", "or": "|"}
@@ -85,7 +84,7 @@ def constant(x: Any, dtype: str) -> Term:
         return Term(
             text if dtype in ("bool", "number") else "R(1)" if x else "R(0)", "bool" if dtype != "real" else "real"
         )
-    whole = isinstance(x, Fraction | int) and Fraction(x).denominator == 1
+    whole = is_whole(x)
     if dtype in ("int", "number") and whole:
         return Term(
             f"{int(x)}L" if abs(int(x)) > 2**31 - 1 else f"{int(x)}", "int", f"{int(x)}" if abs(int(x)) < 2**31 else ""

@@ -215,3 +215,11 @@ def test_a_cotangent_that_hangs_on_no_entry_of_its_tile() -> None:
         lossdsl.loss("opl", backend=backend)(given, y).backward()
         found.append(given.grad)
     torch.testing.assert_close(found[1], found[0], rtol=1e-12, atol=1e-15)
+
+
+def test_a_literal_beyond_int64() -> None:
+    spec = lossdsl.loads("loss q\ninput x[N]\ninput k[N]: int\nreturn x + 1e25 + 1e19 * k\n")
+    found = lossdsl.loss(spec, backend="cpu", reduction="none")(
+        torch.zeros(2, dtype=torch.float64), torch.tensor([3, 9])
+    )
+    torch.testing.assert_close(found, torch.tensor([1e25 + 3e19, 1e25 + 9e19], dtype=torch.float64), rtol=1e-15, atol=0)
