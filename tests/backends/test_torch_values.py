@@ -78,3 +78,26 @@ def test_a_log_sum_exp_of_infinities(z: list[float], wanted: float) -> None:
     spec = lossdsl.loads("loss total\ninput z[N, C]\nreturn logsumexp[C](z)\n")
     loss_fn = lossdsl.loss(spec, backend="torch", reduction="none")
     torch.testing.assert_close(loss_fn(torch.tensor([z])), torch.tensor([wanted]), equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        ("if size(C) < 2 then 1 else 0", [0, 0]),
+        ("if 2 > size(C) then 1 else 0", [0, 0]),
+        ("if size(C) == 4 then 1 else 0", [1, 1]),
+        ("if size(C) < 4.5 then 1 else 0", [1, 1]),
+        ("if not size(C) >= size(N) then 1 else 0", [0, 0]),
+        ("sum[C](z where size(C) > 10)", [0, 0]),
+        ("z[C -> 3]", [4, 1]),
+        ("z[C -> 4]", [0, 0]),
+        ("argmax[C](z > 0)", [1, 2]),
+        ("max[C](round(C == t) + floor(z > 0))", [2, 1]),
+    ],
+)
+def test_sizes_and_bools_as_numbers(body: str, wanted: list[float]) -> None:
+    """A comparison of a size with a literal was one of bools, 1 < 2, and torch rounds no bool and finds none."""
+    spec = lossdsl.loads(f"loss s\ninput z[N, C]\ninput t[N]: index C\nreturn 0*z[t] + ({body})\n")
+    z, t = torch.tensor([[-1.0, 2, 3, 4], [0, 0, 5, 1]]), torch.tensor([1, 0])
+    found = lossdsl.loss(spec, backend="torch", reduction="none")(z, t)
+    torch.testing.assert_close(found, torch.tensor(wanted, dtype=torch.float32))

@@ -18,15 +18,17 @@ def apply(printer: Printer, name: str, args: Sequence[Text], dtype: str) -> Text
     spelling = spell.SPELLINGS.get(name) or spell.call(printer.call(helper_name(name)))
     args = list(args)
     if not any(a.tensor for a in args):
-        args[0] = as_tensor(printer, args[0], dtype if name != "select" else "bool")
+        args[0] = as_tensor(printer, args[0], "bool" if name == "select" else _number(args, dtype))
     if name in spell.TENSORS or name not in spell.SPELLINGS:
-        args = [a if a.tensor else as_tensor(printer, a, dtype) for a in args]
+        args = [a if a.tensor else as_tensor(printer, a, _number(args, dtype)) for a in args]
     if name == "select":
         args[1:] = _branches(printer, args[1:], dtype, args[0])
     elif name in spell.ARITHMETIC:
         target = "real" if dtype == "real" else "int"
         real = any(a.dtype == "real" and a.tensor for a in args)
         args = [_cast(a, target) if a.tensor and (a.dtype == "bool" or not real) else a for a in args]
+    elif name in spell.REAL_IN_TORCH and dtype == "int":
+        args = [_cast(a, "int") for a in args]
     elif dtype == "real" and name not in ("minimum", "maximum", "clip"):
         args = [_cast(a, "real") if a.tensor else a for a in args]
     if name == "mulz":
@@ -43,6 +45,12 @@ def apply(printer: Printer, name: str, args: Sequence[Text], dtype: str) -> Text
 def helper_name(primitive: str) -> str:
     """The function printed for a primitive that torch lacks."""
     return f"_{primitive}"
+
+
+def _number(args: Sequence[Text], result: str) -> str:
+    """The dtype for a number among operands: a comparison's is theirs, a size isn't true or false."""
+    kinds = {a.dtype for a in args}
+    return result if result != "bool" or kinds == {"bool"} else "real" if "real" in kinds else "int"
 
 
 def _cast(x: Text, dtype: str) -> Text:

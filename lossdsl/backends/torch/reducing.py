@@ -33,6 +33,8 @@ def reduce(p: Printer, op: Op, number: int) -> list[Text]:
         return _ties(p, x, mask, over, number)
     neutral = _NEUTRAL.get(op.name, '-float("inf")')
     x = spread(p, masked(p, x, mask, neutral), over)
+    if op.name == "argmax" and x.dtype == "bool":  # of which torch has none
+        x = replace(x, text=f"{x.at(ATOM)}.long()", binds=ATOM, dtype="int")
     dims = _dims(x, over)
     kept = tuple(a for a in x.axes if a not in over)
     match op.name:
