@@ -170,8 +170,8 @@ def compile(
 ) -> Artifact:
     """Compile a loss; from the cache if it has been compiled before.
 
-    `precise` computes in float64, whatever dtype comes in, and carries z - max z of softmaxes in two such numbers:
-    gradients within 8 ulp of float32, for copies of the inputs in float64 and arithmetic of half the speed.
+    `precise` computes in float64, whatever dtype comes in, and rounds once: gradients within 8 ulp of float32 but where
+    float64 loses digits, too (`benchmarks/accuracy.md`), for copies of the inputs and arithmetic of half the speed.
     Raises DiagnosticError for a wrong file and BackendError for a backend that can't be used.
     """
     _check_flags(standalone=standalone, precise=precise)
@@ -194,10 +194,10 @@ def loss(
 ) -> Loss:
     """A loss as a torch module.
 
-    `precise` computes in float64, whatever dtype comes in, and carries z - max z of softmaxes in two such numbers:
-    gradients within 8 ulp of float32, for copies of the inputs in float64 and arithmetic of half the speed. `debug`
-    looks at every result: where a value or a gradient isn't finite it raises a FloatingPointError that names the first
-    intermediate that isn't, by its line, expression and sample.
+    `precise` computes in float64, whatever dtype comes in, and rounds once: gradients within 8 ulp of float32 but where
+    float64 loses digits, too (`benchmarks/accuracy.md`), for copies of the inputs and arithmetic of half the speed.
+    `debug` looks at every result: where a value or a gradient isn't finite it raises a FloatingPointError that names
+    the first intermediate that isn't, by its line, expression and sample.
 
     `params` are those of the file and `reduction`, `ignore_index`, `denominator`, `empty`, `class_dim`; a mode takes
     the name of a function. `head="linear"` takes hidden[N, D], weight[C, D] and bias[C] (or None) where the loss took
@@ -221,7 +221,7 @@ def loss(
     if debug:
         from lossdsl.accuracy.debug import debugging
 
-        kind = debugging(kind, source, registry(), modes)
+        kind = debugging(kind, source, registry(), modes, precise)
     names = artifact.manifest["names"]
     assert isinstance(names, dict)
     settable = artifact.manifest["settable"]

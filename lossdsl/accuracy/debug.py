@@ -1,8 +1,8 @@
 """A debug build: a loss that looks at each of its results, and says where one that isn't finite came from.
 
 The kernels are as they always are. Where a value or a gradient is infinite or NaN, the loss's graph is evaluated again
-in float32 for the same tensors, and the first of its nodes that isn't finite is named: by the line of the file it comes
-from, its expression and its sample.
+for the same tensors, in float64 where any of them is or all is to be precise, else in float32, and the first of its
+nodes that isn't finite is named: by the line of the file it comes from, its expression and its sample.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from lossdsl.source.text import Source, Span
 Array = Any
 
 
-def debugging(kind: type[Any], source: Source, registry: Registry, modes: Mapping[str, str]) -> type[Any]:
+def debugging(
+    kind: type[Any], source: Source, registry: Registry, modes: Mapping[str, str], precise: bool = False
+) -> type[Any]:
     """The class of a loss's debug build. Its calls raise FloatingPointError; a backward pass through it, too."""
     import torch
 
@@ -45,11 +47,19 @@ def debugging(kind: type[Any], source: Source, registry: Registry, modes: Mappin
                 tensors = dict(zip((s.name for s in signature.inputs), bound.tensors, strict=True)) | params
                 return {name: _array(x) for name, x in tensors.items()}
 
-            if not torch.isfinite(loss).all():
-                raise FloatingPointError(found_in(source, registry, modes, leaves(), "rows"))
+            wide = precise or any(isinstance(x, torch.Tensor) and x.dtype == torch.float64 for x in inputs)
+            number = "float64" if wide else "float32"
+
+            def look(x: Any, output: str) -> None:
+                if not torch.isfinite(x).all():
+                    dtype = str(x.dtype).removeprefix("torch.")
+                    raise FloatingPointError(found_in(source, registry, modes, leaves(), output, number, dtype))
+
+            look(loss, "rows")
             for x, spec in zip(watched, self.compiled.signature.inputs, strict=True):
                 if isinstance(x, torch.Tensor) and x.requires_grad:
-                    x.register_hook(_watch(f"grad.{spec.name}", leaves))  # type: ignore[no-untyped-call]
+                    output = f"grad.{spec.name}"
+                    x.register_hook(lambda g, output=output: look(g, output))  # type: ignore[no-untyped-call]
             return result
 
     def _array(x: Any) -> Array:
@@ -59,21 +69,22 @@ def debugging(kind: type[Any], source: Source, registry: Registry, modes: Mappin
     def _alias(x: Any) -> Any:
         return x.view_as(x) if isinstance(x, torch.Tensor) and x.requires_grad else x
 
-    def _watch(output: str, leaves: Any) -> Any:
-        def look(gradient: Any) -> None:
-            if not torch.isfinite(gradient).all():
-                raise FloatingPointError(found_in(source, registry, modes, leaves(), output))
-
-        return look
-
     Debugging.__name__ = Debugging.__qualname__ = kind.__name__
     return Debugging
 
 
 def found_in(
-    source: Source, registry: Registry, modes: Mapping[str, str], leaves: Mapping[str, Array], output: str
+    source: Source,
+    registry: Registry,
+    modes: Mapping[str, str],
+    leaves: Mapping[str, Array],
+    output: str,
+    number: str = "float32",
+    dtype: str = "float32",
 ) -> str:
-    """What to say of an output ("rows" or "grad.X") that isn't finite for these tensors."""
+    """What to say of an output ("rows" or "grad.X") of a dtype that isn't finite for these tensors, when the loss
+    computes in `number`.
+    """
     from lossdsl.pipeline import middle
 
     graph = middle(source, registry, modes).joint.graph
@@ -84,15 +95,12 @@ def found_in(
     for leaf in graph.leaves:
         if leaf.role == "seed":
             given[leaf.name] = np.full([shapes[a] for a in leaf.axes], float(not leaf.name.startswith("@weight")))
-    what = "the value" if output == "rows" else f"the gradient in {output.removeprefix('grad.')}"
-    found = trace(graph, registry, given, [output], "float32", shapes)
+    found = trace(graph, registry, given, [output], number, shapes)
     sample = _sample(graph, found, output)
     if sample is None:
-        return (
-            f"{graph.name}: {what} is not finite, though evaluated by itself it is: look at what its gradient is given"
-        )
+        return f"{graph.name}: {_named(output)} is not finite, though {_elsewhere(number, dtype)}"
     where = ", ".join(f"{a} = {i}" for a, i in sample.items())
-    title = f"{graph.name}: {what} is not finite" + (f" in sample {where}" if where else "")
+    title = f"{graph.name}: {_named(output)} is not finite" + (f" in sample {where}" if where else "")
     n = _first(graph, found, sample, output)
     node = graph.nodes[n]
     at = _at(graph, found.values[n], sample)
@@ -106,6 +114,20 @@ def found_in(
     span = _origin(graph, n)
     line = f"{source.name}:{source.position(span.start)[0]}: " if span is not None else ""
     return f"{title}\n{line}`{said}` is the first: {_shown(at)}" + (f", from {operands}" if operands else "")
+
+
+def _elsewhere(number: str, dtype: str) -> str:
+    """Where to look when the loss and its first derivatives are finite."""
+    if dtype not in ("float32", "float64"):
+        return f"in {number} it is: it is beyond {dtype}, or what its gradient is given is not finite"
+    return (
+        "evaluated by itself it is: look at what its gradient is given, or, of a gradient's gradient, at the second "
+        "derivative"
+    )
+
+
+def _named(output: str) -> str:
+    return "the value" if output == "rows" else f"the gradient in {output.removeprefix('grad.')}"
 
 
 def _sample(graph: Graph, found: Trace, output: str) -> dict[str, int] | None:

@@ -127,3 +127,26 @@ def test_an_infinite_loss_of_the_library() -> None:
     loss_fn = lossdsl.loss("cross_entropy", backend="torch", debug=True)
     with pytest.raises(FloatingPointError, match=r"(?s)sample N = 1.*logits"):
         loss_fn(torch.tensor([[1.0, 2.0], [-INF, 3.0]]), torch.tensor([0, 0]))
+
+
+def test_it_looks_in_the_numbers_that_were_computed_in() -> None:
+    """In float64 e^100 is finite, and e^800 is the one to name."""
+    spec = lossdsl.loads("loss e\ninput x[N]\nreturn exp(x)\n")
+    x = torch.tensor([100.0, 800.0], dtype=torch.float64)
+    for given, options, sample in ((x, {}, 1), (x.float(), {}, 0), (x.float(), {"precise": True}, 1)):
+        loss_fn = lossdsl.loss(spec, backend="torch", debug=True, **options)
+        with pytest.raises(FloatingPointError, match=f"in sample N = {sample}"):
+            loss_fn(given)
+
+
+def test_what_is_not_finite_elsewhere() -> None:
+    """A second derivative's overflow, and a half gradient's: there is no intermediate to name."""
+    spec = lossdsl.loads("loss e\ninput x[N] in [0, inf)\nreturn sqrt(x) + x^3\n")
+    loss_fn = lossdsl.loss(spec, backend="torch", debug=True)
+    x = torch.tensor([1e-30], requires_grad=True)
+    (grad,) = torch.autograd.grad(loss_fn(x), x, create_graph=True)
+    with pytest.raises(FloatingPointError, match=r"gradient in x is not finite, though .* at the second derivative"):
+        torch.autograd.grad(grad, x)
+    half = torch.tensor([200.0], dtype=torch.float16, requires_grad=True)
+    with pytest.raises(FloatingPointError, match="though in float32 it is: it is beyond float16"):
+        loss_fn(half).backward()
