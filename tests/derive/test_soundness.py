@@ -191,6 +191,9 @@ FALSE = [
     # an end that is excluded, where a test of it would change
     *((f"{INSIDE}return {e}\n", "lipschitz(x) <= 0.5") for e in ("relu(x)", "max(x, 0)", "x*(x > 0)")),
     (INSIDE + "return if x > 0 then -1 else 1\n", "loss >= 0"),
+    ("loss l\ninput x[N] in (-1, 1)\nreturn if x^2 < 1 then -1 else 1\n", "loss >= 0"),
+    ("loss l\ninput x[N] in [0, 1)\nreturn max(x, 1) - x^4\n", "lipschitz(x) <= 3.99"),
+    (ZT + "input y[N]\np = softmax[C](z)[t]\nreturn relu(y - 1e6)*(if p > 0 then -1 else 1)\n", "loss >= 0"),
     (INSIDE + "return if x > 0 then 1 else -1\n", "loss <= -1"),
     ("loss l\ninput x[N] in (0, inf)\nreturn x - (if x > 0 then 1 else 0)\n", "loss >= -0.5"),
     (X + "param d = 1 in (0, inf)\nreturn if d > 0 then -x^2/d else x^2\n", "loss >= 0"),
@@ -246,6 +249,13 @@ def test_a_true_one_still_is(text: str, claim: str, how: str) -> None:
 def test_a_true_claim_is_not_refuted(text: str, claim: str) -> None:
     (verdict,) = verdicts(text, claim)
     assert verdict.status != "refuted", verdict
+
+
+@pytest.mark.parametrize("quotient", ["1/(1 - exp(x))", "1/(0 - x)", "1/(-x)"])
+def test_a_proof_leaves_out_the_sign_of_a_pole(quotient: str) -> None:
+    """As written it is +inf at 0; rewritten and in torch it is -inf."""
+    (verdict,) = verdicts(f"loss l\ninput x[N] in [0, inf)\nreturn {quotient}\n", "loss <= 0")
+    assert verdict.status != "proved" or verdict.detail.endswith(", where no denominator is 0")
 
 
 def test_a_proof_tells_what_is_as_by_default() -> None:

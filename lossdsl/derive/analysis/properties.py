@@ -15,8 +15,9 @@ import numpy as np
 from lossdsl.derive.claims import by_algebra, properties, shifts
 from lossdsl.derive.claims.at_points import CLASSES
 from lossdsl.derive.claims.cases import class_axes
+from lossdsl.derive.claims.caveats import caveats
 from lossdsl.derive.claims.everywhere import rows_of
-from lossdsl.derive.claims.setting import Subject, defaulted, place
+from lossdsl.derive.claims.setting import Subject, place
 from lossdsl.derive.claims.verdict import Found
 from lossdsl.derive.errors import NotDifferentiableError
 from lossdsl.derive.prove import settle
@@ -60,9 +61,9 @@ def found_properties(about: Subject, at: Subject, settings: str, timeout: float)
 
 def _detail(about: Subject, found: Found) -> str:
     if found.status != "held":
-        return found.detail + (defaulted(about) if found.status == "proved" else "")
+        return found.detail + (caveats(about) if found.status == "proved" else "")
     sizes = f" of {', '.join(map(str, CLASSES))} classes" if class_axes(about.graph) else ""
-    return f"held at {found.points} points{sizes}{defaulted(about)}"
+    return f"held at {found.points} points{sizes}"
 
 
 def _safely(decide: Callable[[], Found]) -> Found:

@@ -8,6 +8,7 @@ from typing import Any
 
 from lossdsl.check.typed import CheckedLoss
 from lossdsl.derive.analysis import extremes, properties, shape
+from lossdsl.derive.claims.caveats import caveats
 from lossdsl.derive.claims.setting import subject
 from lossdsl.derive.prove import TIMEOUT
 from lossdsl.registry import Registry
@@ -43,7 +44,8 @@ def analyze(
         found["properties"] = [{"claim": p.claim, "status": p.status, "detail": p.detail, "params": p.at} for p in held]
     if "bounds" in parts:
         low, high = extremes.bounds(at, timeout)
-        found["bounds"] = {"lower": _bound(low), "upper": _bound(high)}
+        but = caveats(at)
+        found["bounds"] = {"lower": _bound(low, but), "upper": _bound(high, but)}
     if "shapes" in parts:
         form = shape.shape(at, _extents(checked, values))
         found |= {"probability": _in_p(form), "gradient": _weight(form), "margin": _in_margin(form)}
@@ -62,8 +64,9 @@ def _extents(checked: CheckedLoss, values: Mapping[str, Any]) -> dict[str, int]:
     return found
 
 
-def _bound(b: extremes.Bound) -> dict[str, Any]:
-    found: dict[str, Any] = {"value": b.value, "status": b.status, "detail": b.detail}
+def _bound(b: extremes.Bound, but: str) -> dict[str, Any]:
+    detail = b.detail + but if b.status == "proved" else b.detail
+    found: dict[str, Any] = {"value": b.value, "status": b.status, "detail": detail}
     return found | ({"by_classes": {str(c): x for c, x in b.by_classes.items()}} if b.by_classes else {})
 
 

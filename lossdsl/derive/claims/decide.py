@@ -12,8 +12,9 @@ from lossdsl.check.types import base_axis
 from lossdsl.derive.claims import by_algebra, properties
 from lossdsl.derive.claims.at_points import DIGITS, SEED
 from lossdsl.derive.claims.cases import CLASSES
+from lossdsl.derive.claims.caveats import caveats
 from lossdsl.derive.claims.comparisons import compared, settings
-from lossdsl.derive.claims.setting import Subject, defaulted, file_sizes, per_row, place, subject
+from lossdsl.derive.claims.setting import Subject, file_sizes, per_row, place, subject
 from lossdsl.derive.claims.verdict import Found, Verdict
 from lossdsl.derive.prove import TIMEOUT, settle
 from lossdsl.ir.builder import bound_axes
@@ -65,8 +66,9 @@ def _beyond(found: Found, proof: str) -> Found:
 
 def _verdict(about: Subject, claim: ast.Claim, found: Found) -> Verdict:
     text = about.source.text[claim.span.start : claim.span.end].removeprefix("claim").strip()
-    if found.status in ("held", "proved"):
-        found = replace(found, detail=(found.detail + defaulted(about)).removeprefix(", "))
+    if found.status == "proved":
+        right = claim.value.right if isinstance(claim.value, ast.Binary) else None
+        found = replace(found, detail=found.detail + caveats(_chosen(about, claim.when), claim.when, right))
     if found.status == "held":
         return Verdict(text, "held", found.detail, claim.span, found.points, DIGITS, SEED)
     return Verdict(text, found.status, found.detail, claim.span, wrong=found.wrong)

@@ -48,7 +48,7 @@ class Subject:
         """The loss as it is to be compared with another expression of its inputs: as written if that is."""
         if not self.rewriting or _for_claims(self._checked(value), self.registry)[1]:
             return self
-        return replace(self, graph=_lowered(self.checked, self.registry, False), rewriting=False)
+        return as_written(self)
 
     def expression(self, value: ast.Expr) -> Graph:
         """Another expression of the loss's inputs and values, as a graph. DiagnosticError where it is wrong.
@@ -94,11 +94,9 @@ def _lowered(checked: CheckedLoss, registry: Registry, rewriting: bool) -> Graph
     return b.graph({name: ids[n] for name, n in graph.outputs})
 
 
-def defaulted(about: Subject) -> str:
-    """What is said of a proof: the inputs that are as by default in it."""
-    read = {leaf.name for leaf in about.graph.leaves}
-    names = [i.name for i in about.checked.inputs if i.default is not None and i.name in read]
-    return f", with {' and '.join(names)} as by default" if names else ""
+def as_written(about: Subject) -> Subject:
+    """The loss without any rewriting."""
+    return replace(about, graph=_lowered(about.checked, about.registry, False), rewriting=False)
 
 
 def sizing(about: Subject) -> frozenset[str]:

@@ -103,14 +103,15 @@ def _copied(b: Builder, graph: Graph, given: dict[int, int], wanted: Sequence[in
 
 
 def _scale(b: Builder, n: int, leaf: int) -> int | None:
-    """k where n is k·leaf + something else, entry by entry."""
+    """k where n is k·leaf + something else, entry by entry: what a softmax doesn't see, the same for all classes, may
+    read the leaf too."""
     from lossdsl.derive.claims.by_rules import depends
 
     node = b[n]
     if n == leaf:
         return b.const(1)
     if node.op in ("add", "sub", "neg"):
-        reading = [a for a in node.args if depends(b, a, [leaf])]
+        reading = [a for a in node.args if depends(b, a, [leaf]) and not b.type(a).axes <= frozenset(b.batch)]
         inner = _scale(b, reading[0], leaf) if len(reading) == 1 else None
         minus = node.op == "neg" or (node.op == "sub" and reading[:1] == [node.args[1]])
         return b.node("neg", [inner]) if inner is not None and minus else inner
