@@ -29,6 +29,8 @@ KNOWN = {
     # e^(z - max z) is, and the sums of these rows are 5 to 7 units of the largest entry, where 2 are allowed.
     "std/kd_kl": "the sum of a row with a class of -inf, in C++",
     "llm/synib_gaussian": "the sum of a row that is ahead by 60, in C++",
+    # |sigmoid(x) - sigmoid(w)| of 10^-20 and less: 1/2 - 1/2 in float64, too, where the derivative jumps.
+    "metric/harmonic_hamming_soft": "the slope of a distance of sigmoids that are all 1/2",
 }
 # The losses whose equation leaves float32 between inputs and results, so that a number is infinite, NaN or 0 where it
 # should not be: of these all other numbers keep to their bars. `precise=True` has what float64 holds.
@@ -40,7 +42,8 @@ NOT_FINITE = {
     # The moving average is detached: a quotient written anew would have another derivative.
     **dict.fromkeys(["info/mine", "info/mine_lower_bound"], "e^f of f = 10^4 over a moving average of it: inf / inf"),
     **dict.fromkeys(
-        ["ranking/approx_ndcg", "ranking/lambda_loss_ndcg1"], "2^r of relevances of 10^4 over a sum of them"
+        ["ranking/approx_ndcg", "ranking/lambda_loss", "ranking/lambda_loss_ndcg1"],
+        "2^r of relevances of 10^4 over a sum of them",
     ),
     "llm/alphapo": "e^2500 - e^2500 of what bfloat16 rounds to the same",
     "info/adaptive_debiased_tsallis": "p^q of q < 0: a sum of 10^116 times a probability of e^-200",
