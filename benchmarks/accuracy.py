@@ -39,11 +39,11 @@ DIGITS = 50  # that are kept of 110: sums of rows cancel to 1e-40
 COLUMNS = {  # backend, dtype, whether precise
     "torch": ("torch", "float32", False),
     "C++": ("cpu", "float32", False),
-    "Triton, interpreted": ("triton", "float32", False),
-    "bfloat16 in, torch": ("torch", "bfloat16", False),
-    "bfloat16 in, C++": ("cpu", "bfloat16", False),
-    "float16 in, torch": ("torch", "float16", False),
-    "precise, torch": ("torch", "float32", True),
+    "Triton (interpreted)": ("triton", "float32", False),
+    "bfloat16 in (torch)": ("torch", "bfloat16", False),
+    "bfloat16 in (C++)": ("cpu", "bfloat16", False),
+    "float16 in (torch)": ("torch", "float16", False),
+    "precise (torch)": ("torch", "float32", True),
     "typed in torch": (table.BY_HAND, "float32", False),
 }
 SURE = {  # what excuses the numbers of a loss that are beyond their bars, and is no fault of arithmetic
@@ -196,11 +196,12 @@ def tables(found: Mapping[Key, Mapping[str, Record]]) -> dict[str, list[list[str
     infinite = [[sum(r["not_finite"].values()) for r in of.values()] for of in columns.values()]
     made["gradient"].append(["infinite, NaN or finite where it should not be, values too"])
     made["gradient"][-1] += [f"{sum(counts)} / {sum(map(bool, counts))}" for counts in infinite]
-    made["misses"] = [["missed in", "loss", "numbers", "the first"]]
-    for title, of in columns.items():
-        missing = {name: r["misses"] for name, r in of.items() if r["misses"]}
-        made["misses"] += [[title, f"`{name}`", str(len(x)), x[0]] for name, x in missing.items()]
-    for name, title, reasons in (("size", "torch", [*UNSURE]), ("precise", "precise, torch", [*WORDS])):
+    made["misses"] = [["loss", "missed in", "the first"]]
+    missed = {title: {n: r["misses"][0] for n, r in of.items() if r["misses"]} for title, of in columns.items()}
+    for name in sorted({n for of in missed.values() for n in of}):
+        where = [title for title in columns if name in missed[title]]
+        made["misses"].append([f"`{name}`", "; ".join(where), missed[where[0]][name]])
+    for name, title, reasons in (("size", "torch", [*UNSURE]), ("precise", "precise (torch)", [*WORDS])):
         counts = counted(columns.get(title, {}), "gradient", *reasons)
         made[name] = [[f"entries, {title}", "losses"]]
         for n in dict.fromkeys(counts.values()):
