@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from lossdsl.backends.api import Let, Load, Loop, NotSupportedError, Pick, Reduce, Scatter, Stmt, Store
 from lossdsl_cpu.cxx import ARRAYS, TYPES, Term, constant, expression, identifier, real
-from lossdsl_cpu.reducing import conclude, declare, first, outer_reductions, reduction
+from lossdsl_cpu.reducing import conclude, declare, first, outer_reductions, reduction, update
 from lossdsl_cpu.scope import Array, Nest, at, count, element, extent, flat, loaded, picked, room, subtree, with_loops
 
 
@@ -106,6 +106,7 @@ def loop(nest: Nest, s: Loop) -> None:
     else:
         for r in reductions:
             declare(nest, r, free[first(r).name], "")
+        maxima_first(nest, s, free)
         nest.open(f"for (long {i} = 0; {i} < {n}; ++{i})")
     if any(unbound_arrays([*nest.bound, s.axis], x) for x in (*s.head, *s.body)):
         nest.say("Arena arena;")
@@ -142,6 +143,33 @@ def loop(nest: Nest, s: Loop) -> None:
             nest.states[first(r).name] = (plain if axes_of else f"{plain}[0]", axes_of)
     for r in reductions:
         conclude(nest, r)
+
+
+def maxima_first(nest: Nest, s: Loop, free: dict[str, tuple[str, ...]]) -> None:
+    """A loop ahead of this one, in which its log-sum-exps that go along with other sums see their maxima: a term added
+    before would be relative to an earlier one, and rounded otherwise than e^(z - m) is elsewhere."""
+    own = [x for x in (*s.head, *s.body) if isinstance(x, Let | Load | Pick)]
+    other = {v.name for x in subtree(s.body) if isinstance(x, Reduce) for v in x.values}
+    other |= {x.value.name for x in subtree(s.body) if isinstance(x, Scatter)}
+    other |= {x.value.name for x in own if any(a not in (*nest.bound, s.axis) for a in x.value.axes)}
+    for r in s.body if s.guard is None else ():
+        if not isinstance(r, Reduce) or r.reduction != "logsumexp" or free.get(first(r).name) != () or len(r.axes) > 1:
+            continue
+        wanted = {r.args[0], r.where}
+        for x in reversed(own):
+            if x.value.name in wanted:
+                wanted |= {*x.args} if isinstance(x, Let) else {*x.index, *([x.source] if isinstance(x, Pick) else ())}
+        if wanted & other:  # there is no maximum before this loop has made what it is of
+            continue
+        state = nest.states[first(r).name][0]
+        nest.open(f"for (long {at(s.axis)} = 0; {at(s.axis)} < k.{extent(s.axis)}; ++{at(s.axis)})")
+        nest.bound.append(s.axis)
+        outer = dict(nest.names), dict(nest.arrays)
+        block(nest, [x for x in own if x.value.name in wanted])
+        update(nest, r, state, (), "see")
+        nest.names, nest.arrays = outer
+        nest.bound.pop()
+        nest.close()
 
 
 def unbound_arrays(bound: Sequence[str], s: Stmt) -> bool:
