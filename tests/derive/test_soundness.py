@@ -34,6 +34,8 @@ POLES = [
     ("sigmoid(2/x)", 0.5), ("(1/x)^3", 0), ("1/(x - 1)^3", 0), ("softplus(1/x)", 0.7),
 ]  # fmt: skip
 FALSE = [
+    # a softmax of logarithms of 0 alone has no logarithm
+    ("loss l\ninput x[N, C] in [0, inf)\nreturn logsumexp[C](log_softmax(log(x)))\n", "loss == 0"),
     # powers with a base below 0
     (X + "param k = 2 in [1, 4]\nreturn x^k\n", "loss >= 0"),
     (X + "return x^65\n", "loss >= 0"),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from lossdsl.ir.graph import Attr
 from lossdsl.ir.rewrite import Rule
-from lossdsl.ir.rules.match import rational
+from lossdsl.ir.rules.match import may_be_none, rational
 
 if TYPE_CHECKING:
     from lossdsl.ir.builder import Builder
@@ -141,7 +141,7 @@ def _lse_of_logp(b: Builder, args: tuple[int, ...], attrs: tuple[Attr, ...]) -> 
     """log Σ softmax = 0."""
     if attrs[0] == "logsumexp" and b[args[0]].op == "logp" and b[args[0]].attrs[0] == attrs[1]:
         same = b[args[0]].args[1:] == args[1:] == ()
-        return b.const(0) if same else None
+        return b.const(0) if same and not may_be_none(b, b[args[0]].args[0]) else None
     return None
 
 
