@@ -21,7 +21,7 @@ from lossdsl.check.types import base_axis
 from lossdsl.derive.claims.at_points import POINTS, draws, exact
 from lossdsl.derive.claims.by_rules import depends
 from lossdsl.derive.claims.shifts import invariant
-from lossdsl.derive.tempered import tempered
+from lossdsl.derive.tempered import less, tempered
 from lossdsl.ir.builder import Builder
 from lossdsl.ir.graph import Graph, Leaf
 from lossdsl.ir.interpret import evaluate
@@ -92,9 +92,7 @@ def _with_centre(graph: Graph, leaf: Leaf, own: tuple[str, ...], registry: Regis
     for other in graph.leaves:
         b.leaf(other)
     z = b.leaf(leaf)
-    top = b.reduce("max", own, z)
-    finite = b.node("lt", [b.node("abs", [top]), b.const(inf)])
-    centre = b.node("detach", [b.node("select", [finite, top, b.const(0)])])
+    below = less(b, z, b.reduce("max", own, z))
     old = next((n for n, x in enumerate(graph.nodes) if x.op == "leaf" and x.attrs[0] == leaf.name), None)
-    ids = b.replay(graph, {} if old is None else {old: b.node("sub", [z, centre])})
+    ids = b.replay(graph, {} if old is None else {old: below})
     return b.graph({name: ids[n] for name, n in graph.outputs})

@@ -33,6 +33,12 @@ def tempered(graph: Graph, registry: Registry) -> Graph:
     return b.graph({name: ids[n] for name, n in graph.outputs}) if instead else graph
 
 
+def less(b: Builder, z: int, top: int) -> int:
+    """z - top, or z where top is infinite; top detached."""
+    finite = b.node("lt", [b.node("abs", [top]), b.const(inf)])
+    return b.node("sub", [z, b.node("detach", [b.node("select", [finite, top, b.const(0)])])])
+
+
 def _less_largest(b: Builder, args: list[int], axes: tuple[str, ...]) -> int | None:
     """(z - max z)/T for z/T, be it negative."""
     node = b[args[0]]
@@ -49,9 +55,7 @@ def _less_largest(b: Builder, args: list[int], axes: tuple[str, ...]) -> int | N
     if b.type(z).interval.finite or b[z].op == "logp" or _is_centred(b, z, axes):
         return None
     largest = "min" if (sign < 0) != negative else "max"  # which the scale makes the largest
-    top = b.node("reduce", [z, *args[1:]], (largest, axes))
-    finite = b.node("lt", [b.node("abs", [top]), b.const(inf)])
-    below = b.node("sub", [z, b.node("detach", [b.node("select", [finite, top, b.const(0)])])])
+    below = less(b, z, b.node("reduce", [z, *args[1:]], (largest, axes)))
     scaled = b.node(node.op, [k, below] if node.op == "mul" else [below, k])
     return b.node("neg", [scaled]) if negative else scaled
 
